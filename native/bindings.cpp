@@ -1,0 +1,272 @@
+// The Python module halfulp._core: arrays in, arrays out. No arithmetic.
+// May include reduce.h only, besides nanobind's and NumPy's C interfaces.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include "reduce.h"
+
+namespace nb = nanobind;
+
+namespace halfulp {
+namespace {
+
+// NumPy's number of ml_dtypes.bfloat16, given when that package was loaded.
+int bfloat16_number = -1;
+
+std::optional<Type> type_of(PyArrayObject* array) {
+  const int number = PyArray_TYPE(array);
+  switch (number) {
+    case NPY_HALF: return Type::float16;
+    case NPY_FLOAT: return Type::float32;
+    case NPY_DOUBLE: return Type::float64;
+    default: break;
+  }
+  if (number == bfloat16_number) return Type::bfloat16;
+  const bool wide = PyArray_ITEMSIZE(array) == 8;
+  if (!wide && PyArray_ITEMSIZE(array) != 4) return std::nullopt;
+  if (PyTypeNum_ISSIGNED(number)) return wide ? Type::int64 : Type::int32;
+  if (PyTypeNum_ISUNSIGNED(number)) return wide ? Type::uint64 : Type::uint32;
+  return std::nullopt;
+}
+
+int numpy_number(Type type) {
+  switch (type) {
+    case Type::bfloat16: return bfloat16_number;
+    case Type::float16: return NPY_HALF;
+    case Type::float32: return NPY_FLOAT;
+    case Type::float64: return NPY_DOUBLE;
+    case Type::int32: return NPY_INT32;
+    case Type::int64: return NPY_INT64;
+    case Type::uint32: return NPY_UINT32;
+    case Type::uint64: return NPY_UINT64;
+  }
+  return -1;
+}
+
+PyArrayObject* as_array(nb::handle object) {
+  if (!PyArray_Check(object.ptr())) throw nb::type_error("not a numpy.ndarray");
+  return reinterpret_cast<PyArrayObject*>(object.ptr());
+}
+
+nb::object int_from(const std::uint64_t (&digits)[3]) {
+  nb::object sum = nb::int_(digits[2]);
+  for (int i = 1; i >= 0; --i) sum = (sum << nb::int_(64)) | nb::int_(digits[i]);
+  return sum;
+}
+
+// Arguments were checked by the Python faces; what would corrupt memory is checked again.
+nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int type_code,
+                        bool checked, nb::handle out) {
+  PyArrayObject* array = as_array(data);
+  const std::optional<Type> input_type = type_of(array);
+  const Format* output_format = find_format(static_cast<Type>(type_code));
+  if (!input_type || !output_format ||
+      format_of(*input_type).is_float != output_format->is_float) {
+    throw nb::type_error("no such pair of element types");
+  }
+
+  const int rank = PyArray_NDIM(array);
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  bool is_reduced[kMaxRank] = {};
+  if (axes.is_none()) {
+    for (int i = 0; i < rank; ++i) is_reduced[i] = true;
+  } else {
+    for (nb::handle item : nb::borrow<nb::tuple>(axes)) {
+      const int axis = nb::cast<int>(item);
+      if (axis < 0 || axis >= rank) throw nb::value_error("axis out of range");
+      is_reduced[axis] = true;
+    }
+  }
+
+  npy_intp shape[kMaxRank];
+  int result_rank = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (!is_reduced[i]) {
+      shape[result_rank++] = PyArray_DIM(array, i);
+    } else if (keepdims) {
+      shape[result_rank++] = 1;
+    }
+  }
+
+  nb::object result;
+  if (out.is_none()) {
+    const int number = numpy_number(output_format->type);
+    PyArray_Descr* descr = PyArray_DescrFromType(number);
+    if (!descr) throw nb::python_error();
+    result = nb::steal(
+        PyArray_NewFromDescr(&PyArray_Type, descr, result_rank, shape, nullptr, nullptr, 0, nullptr));
+    if (!result.is_valid()) throw nb::python_error();
+  } else {
+    PyArrayObject* target = as_array(out);
+    if (type_of(target) != output_format->type || !PyArray_ISCARRAY(target) ||
+        PyArray_NDIM(target) != result_rank ||
+        !PyArray_CompareLists(PyArray_DIMS(target), shape, result_rank)) {
+      throw nb::value_error("out does not fit");
+    }
+    result = nb::borrow(out);
+  }
+
+  std::int64_t counts[kMaxRank];
+  std::ptrdiff_t strides[kMaxRank];
+  for (int i = 0; i < rank; ++i) {
+    counts[i] = PyArray_DIM(array, i);
+    strides[i] = PyArray_STRIDE(array, i);
+  }
+  const Plan plan = make_plan(rank, counts, strides, is_reduced, format_of(*input_type).bytes,
+                              output_format->bytes);
+  Request request;
+  request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
+  request.output = reinterpret_cast<std::byte*>(
+      PyArray_BYTES(reinterpret_cast<PyArrayObject*>(result.ptr())));
+  request.input_type = *input_type;
+  request.output_type = output_format->type;
+  request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
+  request.checked = checked;
+  std::optional<SumOverflow> overflow;
+  {
+    nb::gil_scoped_release released;
+    try {
+      reduce(plan, request);
+    } catch (const SumOverflow& caught) {
+      overflow = caught;
+    }
+  }
+  if (overflow) {
+    nb::object error = nb::module_::import_("halfulp.errors").attr("SumOverflowError");
+    nb::object message = nb::str("the exact sum of squares is {}; {} cannot hold it")
+                             .attr("format")(int_from(overflow->sum), result.attr("dtype"));
+    PyErr_SetObject(error.ptr(), message.ptr());
+    throw nb::python_error();
+  }
+  return result;
+}
+
+struct DlpackType {
+  nb::dlpack::dtype_code code;
+  int bits;
+  int number;  // NumPy's
+};
+
+// What NumPy has, allowed by the operator or not: the faces tell which are.
+std::vector<DlpackType> dlpack_types() {
+  using Code = nb::dlpack::dtype_code;
+  return {{Code::Float, 16, NPY_HALF},     {Code::Float, 32, NPY_FLOAT},
+          {Code::Float, 64, NPY_DOUBLE},   {Code::Bfloat, 16, bfloat16_number},
+          {Code::Int, 8, NPY_INT8},        {Code::Int, 16, NPY_INT16},
+          {Code::Int, 32, NPY_INT32},      {Code::Int, 64, NPY_INT64},
+          {Code::UInt, 8, NPY_UINT8},      {Code::UInt, 16, NPY_UINT16},
+          {Code::UInt, 32, NPY_UINT32},    {Code::UInt, 64, NPY_UINT64},
+          {Code::Complex, 64, NPY_CFLOAT}, {Code::Complex, 128, NPY_CDOUBLE},
+          {Code::Bool, 8, NPY_BOOL}};
+}
+
+// A view; it keeps the producer's memory alive.
+nb::object import_dlpack(nb::ndarray<nb::ro> producer) {
+  const nb::dlpack::dtype type = producer.dtype();
+  int number = -1;
+  for (const DlpackType& known : dlpack_types()) {
+    if (type.lanes == 1 && type.bits == known.bits &&
+        type.code == static_cast<std::uint8_t>(known.code)) {
+      number = known.number;
+    }
+  }
+  if (number < 0) throw nb::type_error("an element type that NumPy lacks");
+  if (producer.ndim() > kMaxRank) throw nb::value_error("too many axes");
+  npy_intp shape[kMaxRank];
+  npy_intp strides[kMaxRank];
+  for (std::size_t i = 0; i < producer.ndim(); ++i) {
+    shape[i] = static_cast<npy_intp>(producer.shape(i));
+    strides[i] = static_cast<npy_intp>(producer.stride(i)) * (type.bits / 8);
+  }
+  nb::object view = nb::steal(PyArray_NewFromDescr(
+      &PyArray_Type, PyArray_DescrFromType(number), static_cast<int>(producer.ndim()), shape,
+      strides, const_cast<void*>(producer.data()), 0, nullptr));
+  if (!view.is_valid()) throw nb::python_error();
+  auto owner = std::make_unique<nb::ndarray<nb::ro>>(producer);
+  nb::capsule base(owner.get(), [](void* held) noexcept {
+    delete static_cast<nb::ndarray<nb::ro>*>(held);
+  });
+  owner.release();
+  auto* array = reinterpret_cast<PyArrayObject*>(view.ptr());
+  if (PyArray_SetBaseObject(array, base.release().ptr()) < 0) throw nb::python_error();
+  return view;
+}
+
+// An object with __dlpack__ that shares the memory of a C-contiguous array.
+nb::ndarray<> export_dlpack(nb::handle data) {
+  PyArrayObject* array = as_array(data);
+  if (!PyArray_ISCARRAY(array)) throw nb::value_error("not a writable C-contiguous array");
+  const std::optional<Type> type = type_of(array);
+  if (!type) throw nb::type_error("no such element type");
+  nb::dlpack::dtype dtype{};
+  for (const DlpackType& known : dlpack_types()) {
+    if (known.number == numpy_number(*type)) {
+      dtype = {static_cast<std::uint8_t>(known.code), static_cast<std::uint8_t>(known.bits), 1};
+    }
+  }
+  std::vector<std::size_t> shape(PyArray_NDIM(array));
+  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = PyArray_DIM(array, i);
+  return nb::ndarray<>(PyArray_DATA(array), shape.size(), shape.data(), nb::borrow(data), nullptr,
+                       dtype);
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target* const* target = available_targets(); *target; ++target) {
+    names.emplace_back((*target)->name);
+  }
+  return names;
+}
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  const Target& target = chosen_target();
+  for (std::size_t i = 0; i < target.count; ++i) names.emplace_back(target.kernels[i].name);
+  return names;
+}
+
+// NumPy's macro returns a value on failure.
+void* import_numpy() {
+  import_array1(nullptr);
+  return &bfloat16_number;
+}
+
+}  // namespace
+}  // namespace halfulp
+
+NB_MODULE(_core, module) {
+  using namespace halfulp;
+  if (!import_numpy()) throw nb::python_error();
+  const nb::object bfloat16 = nb::module_::import_("ml_dtypes").attr("bfloat16");
+  const nb::object dtype = nb::module_::import_("numpy").attr("dtype")(bfloat16);
+  bfloat16_number = reinterpret_cast<PyArray_Descr*>(dtype.ptr())->type_num;
+
+  module.def("reduce", &reduce_array, nb::arg("data"), nb::arg("axes").none(),
+             nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
+             nb::arg("out").none(),
+             nb::sig("def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, "
+                     "keepdims: bool, type_code: int, checked: bool, "
+                     "out: numpy.ndarray | None) -> numpy.ndarray"),
+             "Sum of squares along normalized axes, rounded to the type of an ONNX code.");
+  module.def("import_dlpack", &import_dlpack, nb::arg("producer"),
+             nb::sig("def import_dlpack(producer: object) -> numpy.ndarray"),
+             "A NumPy view of an object that has __dlpack__.");
+  module.def("export_dlpack", &export_dlpack, nb::arg("array"),
+             nb::sig("def export_dlpack(array: numpy.ndarray) -> object"),
+             "An object that has __dlpack__ and shares the array's memory.");
+  module.def("target_names", &target_names,
+             "The instruction sets that this processor can run, best first.");
+  module.def("chosen_target", [] { return chosen_target().name; },
+             "The instruction set whose kernels run.");
+  module.def("kernel_names", &kernel_names, "The kernels of the chosen instruction set.");
+}

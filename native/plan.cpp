@@ -1,0 +1,71 @@
+#include "plan.h"
+
+#include <algorithm>
+
+namespace halfulp {
+namespace {
+
+// Sorts by falling input stride and merges each loop that continues the one inside it.
+void normalize(Loops& loops) {
+  Loop* const begin = loops.loops;
+  std::sort(begin, begin + loops.size,
+            [](const Loop& a, const Loop& b) { return a.input > b.input; });
+  int merged = 0;
+  for (int i = 0; i < loops.size; ++i) {
+    const Loop inner = begin[i];
+    if (merged > 0) {
+      Loop& outer = begin[merged - 1];
+      if (outer.input == inner.count * inner.input &&
+          outer.output == inner.count * inner.output) {
+        outer = {outer.count * inner.count, inner.input, inner.output};
+        continue;
+      }
+    }
+    begin[merged++] = inner;
+  }
+  loops.size = merged;
+  if (merged == 0) begin[loops.size++] = {1, 0, 0};
+}
+
+}  // namespace
+
+std::int64_t Loops::count() const {
+  std::int64_t product = 1;
+  for (int i = 0; i < size; ++i) product *= loops[i].count;
+  return product;
+}
+
+Plan make_plan(int rank, const std::int64_t* shape, const std::ptrdiff_t* strides,
+               const bool* is_reduced, int input_bytes, int output_bytes) {
+  Plan plan;
+  std::ptrdiff_t output_stride = output_bytes;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    Loop loop = {shape[axis], strides[axis], 0};
+    if (!is_reduced[axis]) {
+      loop.output = output_stride;
+      output_stride *= loop.count;
+    }
+    if (loop.count == 1) continue;
+    if (loop.input < 0 && loop.count > 0) {
+      plan.input_offset += (loop.count - 1) * loop.input;
+      plan.output_offset += (loop.count - 1) * loop.output;
+      loop.input = -loop.input;
+      loop.output = -loop.output;
+    }
+    Loops& loops = is_reduced[axis] ? plan.reduced : plan.kept;
+    loops.loops[loops.size++] = loop;
+  }
+  normalize(plan.kept);
+  normalize(plan.reduced);
+
+  // Whichever kind of loop walks memory in smaller steps goes inside.
+  const Loop& kept = plan.kept.innermost();
+  const Loop& reduced = plan.reduced.innermost();
+  const bool rows_touch = reduced.input == input_bytes;
+  if (!rows_touch && kept.count > 1 && kept.input < reduced.input) {
+    plan.layout = Layout::columns;
+  }
+  return plan;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,29 @@
+// The whole operator: plan -> kernels -> exact sums where needed -> rounded results.
+// May include plan.h only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plan.h"
+
+namespace halfulp {
+
+struct Request {
+  const std::byte* input;
+  std::byte* output;
+  Type input_type;
+  Type output_type;  // of the same kind, float or integer, as input_type
+  bool byte_swapped;  // the input; the output is in native order
+  bool checked;      // throw if an integer sum does not fit
+};
+
+// A checked sum that does not fit; the exact sum is sum[0] + 2^64 sum[1] + 2^128 sum[2].
+struct SumOverflow {
+  std::uint64_t sum[3];
+};
+
+// Writes every output that `plan` describes. Scratch memory is below 128 KiB.
+void reduce(const Plan& plan, const Request& request);
+
+}  // namespace halfulp

@@ -1,0 +1,105 @@
+// From a sum to the bits of a result: the only place that rounds.
+// May include formats.h and state.h only.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "formats.h"
+#include "state.h"
+
+namespace halfulp {
+
+// Returns the bits of the value of `format` nearest to (m + f) * 2^e, ties to even, where
+// 0 < f < 1 if `sticky` and f = 0 otherwise. IEEE 754-2019, 4.3.1: overflow goes to
+// infinity, by comparing the rounded significand, not the value, with the range.
+inline std::uint64_t round_to(const Format& format, std::uint64_t m, int e, bool sticky) {
+  if (m == 0) return 0;  // f alone is never given: callers keep the leading bit in m
+  const int zeros = __builtin_clzll(m);
+  m <<= zeros;
+  e -= zeros;
+  const int exponent = e + 63;  // of the leading bit
+  if (exponent > format.emax) return format.infinity();
+  const bool normal = exponent >= format.emin;
+  const int kept = format.precision - (normal ? 0 : format.emin - exponent);
+  if (kept < 0) return 0;  // below half the least subnormal
+  const std::uint64_t rest = m << kept;  // kept <= 53
+  std::uint64_t q = kept == 0 ? 0 : m >> (64 - kept);
+  const std::uint64_t half = std::uint64_t{1} << 63;
+  if (rest > half || (rest == half && (sticky || (q & 1)))) ++q;
+  // The leading bit of q adds one to the exponent field, and so does a carry out of it.
+  const std::uint64_t field = normal ? static_cast<std::uint64_t>(exponent - format.emin) : 0;
+  return (field << (format.precision - 1)) + q;
+}
+
+// Rounds the exact real value s + t, where s > 0 is a normal number and |t| < s / 4.
+inline std::uint64_t round_pair(const Format& format, double s, double t) {
+  const double d = s + t;
+  const double z = d - s;
+  const double r = (s - (d - z)) + (t - z);  // TwoSum: d + r = s + t exactly
+  std::uint64_t bits;
+  std::memcpy(&bits, &d, sizeof bits);
+  const int field = static_cast<int>(bits >> 52);
+  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
+  std::uint64_t m = (fraction | std::uint64_t{1} << 52) << 11;
+  if (r < 0) --m;  // |r| <= ulp(d) / 2, so m - 1 < the value < m
+  return round_to(format, m, field - 1023 - 63, r != 0);
+}
+
+// Below this a double-double is not exact to the last bit; the exact tier decides.
+inline constexpr double kLeastDecidable = 0x1p-960;
+
+// Returns whether `state` determines the rounded result of `format`, and the result if so.
+// `squares_fit` says that squares and their sums cannot overflow binary64 (all types but
+// float64), so that an infinite hi means an infinite element.
+//
+// Both ends of the enclosure are rounded; rounding is monotone, so if they agree then the
+// exact sum rounds to the same. The ends are widened by 2^-9 of the bound (see State) and
+// by 2^-100 of hi, which covers the four roundings of this function.
+inline bool decide(const Format& format, const State& state, bool squares_fit,
+                   std::uint64_t* result) {
+  const double hi = state.hi;
+  if (hi != hi) {
+    *result = format.quiet_nan();
+    return true;
+  }
+  if (hi == 0) {
+    *result = 0;
+    return state.bound == 0;
+  }
+  if (hi > 0x1.fffffffffffffp1023) {
+    *result = format.infinity();
+    return squares_fit;
+  }
+  if (!(hi >= kLeastDecidable)) return false;
+  const double s = hi + state.lo;
+  const double t = state.lo - (s - hi);  // |lo| <= hi: exact (Dekker)
+  const double width = state.bound * (1 + 0x1p-9) + s * 0x1p-100;
+  if (!(width < s * 0x1p-3)) return false;
+  const std::uint64_t low = round_pair(format, s, t - width);
+  const std::uint64_t high = round_pair(format, s, t + width);
+  *result = low;
+  return low == high;
+}
+
+// Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent.
+inline std::uint64_t round_digits(const Format& format, const std::uint64_t* digits, int size,
+                                  int exponent) {
+  int top = size - 1;
+  while (top > 0 && digits[top] == 0) --top;
+  std::uint64_t m = digits[top];
+  if (m == 0) return 0;
+  const int zeros = __builtin_clzll(m);
+  bool sticky = false;
+  if (top > 0) {
+    const std::uint64_t next = digits[top - 1];
+    if (zeros > 0) m = m << zeros | next >> (64 - zeros);
+    sticky = next << zeros != 0;
+    for (int i = top - 2; i >= 0; --i) sticky = sticky || digits[i] != 0;
+  } else {
+    m <<= zeros;
+  }
+  return round_to(format, m, exponent + 64 * top - zeros, sticky);
+}
+
+}  // namespace halfulp

@@ -1,0 +1,67 @@
+"""Sums of squares along axes, correctly rounded: ONNX's ReduceSumSquare.
+
+Public names only. The subpackage ``halfulp.onnx`` is loaded when first used, so
+that ``import halfulp`` costs little more than ``import numpy``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from halfulp.errors import (
+    ArgumentError,
+    AxesError,
+    HalfulpError,
+    ModelError,
+    SumOverflowError,
+    UnsupportedTypeError,
+)
+from halfulp.exact import exact_sum_square
+from halfulp.faces import reduce_sum_square, sum_square
+
+if TYPE_CHECKING:
+    from halfulp import onnx
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "AxesError",
+    "HalfulpError",
+    "ModelError",
+    "SumOverflowError",
+    "UnsupportedTypeError",
+    "build_info",
+    "exact_sum_square",
+    "onnx",
+    "reduce_sum_square",
+    "sum_square",
+]
+
+
+def build_info() -> dict[str, Any]:
+    """Return what runs here: version, instruction sets, kernels, threads.
+
+    Returns
+    -------
+    dict
+        ``version`` (str), ``target`` (str, the instruction set chosen),
+        ``targets`` (list of str, those that this processor can run, best
+        first), ``kernels`` (list of str, of the chosen set), ``threads`` (int).
+    """
+    from halfulp import _core
+
+    return {
+        "version": __version__,
+        "target": _core.chosen_target(),
+        "targets": _core.target_names(),
+        "kernels": _core.kernel_names(),
+        "threads": 1,
+    }
+
+
+def __getattr__(name: str) -> Any:
+    if name == "onnx":
+        return importlib.import_module("halfulp.onnx")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,92 @@
+"""The eight element types, once, by every name that they go by.
+
+May import errors only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from halfulp.errors import UnsupportedTypeError
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One element type of the operator.
+
+    Attributes
+    ----------
+    name : str
+        ONNX's name, as in ``tensor(float)``.
+    code : int
+        ONNX's number, ``TensorProto.DataType``. The native core uses the same.
+    numpy_name : str
+        The name of the NumPy dtype (``bfloat16`` is the one of ml_dtypes).
+    kind : {"float", "integer"}
+        The arithmetic: correctly rounded, or exact modulo 2^N.
+    """
+
+    name: str
+    code: int
+    numpy_name: str
+    kind: Literal["float", "integer"]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype, in native byte order."""
+        if self.name == "bfloat16":
+            import ml_dtypes
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(self.numpy_name)
+
+
+ELEMENT_TYPES = (
+    ElementType("bfloat16", 16, "bfloat16", "float"),
+    ElementType("float16", 10, "float16", "float"),
+    ElementType("float", 1, "float32", "float"),
+    ElementType("double", 11, "float64", "float"),
+    ElementType("int32", 6, "int32", "integer"),
+    ElementType("int64", 7, "int64", "integer"),
+    ElementType("uint32", 12, "uint32", "integer"),
+    ElementType("uint64", 13, "uint64", "integer"),
+)
+
+BY_CODE = {t.code: t for t in ELEMENT_TYPES}
+
+ALLOWED = ", ".join(t.numpy_name for t in ELEMENT_TYPES)
+
+# Keyed by dtype because that look-up is fast; bfloat16 and byte-swapped dtypes
+# are entered when first met, so that ml_dtypes is not imported before it is used.
+_BY_DTYPE: dict[np.dtype[Any], ElementType] = {
+    t.dtype: t for t in ELEMENT_TYPES if t.name != "bfloat16"
+}
+
+
+def element_type(dtype: np.dtype[Any], what: str = "data") -> ElementType:
+    """Return the element type of a NumPy dtype of any byte order.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+    what : str
+        How an error names the thing that has this dtype.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If it is none of the eight.
+    """
+    found = _BY_DTYPE.get(dtype)
+    if found is None:
+        native = dtype.newbyteorder("=")
+        for candidate in ELEMENT_TYPES:
+            if native.name == candidate.numpy_name and native == candidate.dtype:
+                found = _BY_DTYPE[dtype] = candidate
+                break
+        else:
+            raise UnsupportedTypeError(f"{what} has dtype {dtype}; allowed: {ALLOWED}")
+    return found

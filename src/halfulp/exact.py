@@ -1,0 +1,148 @@
+"""Exact values in plain Python, an oracle that shares no code with the kernels.
+
+May import arrays and element_types only; NumPy serves to view bits.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from halfulp.arrays import as_array
+from halfulp.element_types import ElementType, element_type
+
+# Of each float type: bits of the significand field, bits of the exponent field.
+_FIELDS = {"bfloat16": (7, 8), "float16": (10, 5), "float": (23, 8), "double": (52, 11)}
+
+
+def exact_sum_square(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
+    """Sum of squares along axes, exactly, without rounding or overflow.
+
+    Slow and simple: it is meant to check faster ways.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `halfulp.sum_square`.
+    axis : int or tuple of int, optional
+        The axes to sum along; None means all.
+
+    Returns
+    -------
+    fractions.Fraction, int, float or numpy.ndarray
+        A Fraction for floats, an int for integers; the float ``nan`` where any
+        element is NaN, else the float ``inf`` where any is infinite. Where axes
+        remain, an array of these objects.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If `x` is not of one of the eight dtypes.
+    numpy.exceptions.AxisError, ValueError
+        If an axis is out of range or repeated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.exact_sum_square(np.float32([0.5, 3]))
+    Fraction(37, 4)
+    >>> halfulp.exact_sum_square(np.int64([2**62, 1]))
+    21267647932558653966460912964485513217
+    """
+    array, _ = as_array(x)
+    kind = element_type(array.dtype)
+    axes = range(array.ndim) if axis is None else axis
+    normal = np.lib.array_utils.normalize_axis_tuple(axes, array.ndim)
+    kept = [i for i in range(array.ndim) if i not in normal]
+    rows = array.transpose(*kept, *normal).reshape(
+        *(array.shape[i] for i in kept), math.prod(array.shape[i] for i in normal)
+    )
+    if not kept:
+        return _sum_of_row(rows, kind)
+    result = np.empty(rows.shape[:-1], dtype=object)
+    for index in np.ndindex(result.shape):
+        result[index] = _sum_of_row(rows[index], kind)
+    return result
+
+
+def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | float:
+    native = row.astype(row.dtype.newbyteorder("="))
+    if kind.kind == "integer":
+        return sum(value * value for value in native.tolist())
+    significand_bits, exponent_bits = _FIELDS[kind.name]
+    bits = native.view(f"u{native.dtype.itemsize}").tolist()
+    all_ones = 2**exponent_bits - 1
+    total = 0  # in units of the least positive number, squared
+    infinite = False
+    for value in bits:
+        fraction = value % 2**significand_bits
+        exponent = (value >> significand_bits) % 2**exponent_bits
+        if exponent == all_ones:
+            if fraction:
+                return math.nan
+            infinite = True
+        elif exponent:
+            total += (fraction + 2**significand_bits) ** 2 << 2 * (exponent - 1)
+        else:
+            total += fraction**2
+    if infinite:
+        return math.inf
+    bias = 2 ** (exponent_bits - 1) - 1
+    return Fraction(total, 2 ** (2 * (bias - 1 + significand_bits)))
+
+
+def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
+    """Round an exact sum to a dtype: floats to nearest even, integers modulo 2^N.
+
+    Parameters
+    ----------
+    value : Fraction, int, or the floats nan and inf
+        Not negative, as `exact_sum_square` returns it.
+    dtype : dtype
+        One of the eight.
+
+    Returns
+    -------
+    numpy scalar
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from halfulp.exact import round_exact
+    >>> round_exact(Fraction(1, 3), "float16")
+    np.float16(0.3333)
+    """
+    dtype = np.dtype(dtype)
+    kind = element_type(dtype)
+    width = 8 * dtype.itemsize
+    bits = int(value) % 2**width if kind.kind == "integer" else _float_bits(value, kind)
+    return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)[()]
+
+
+def _float_bits(value: Fraction | int | float, kind: ElementType) -> int:
+    significand_bits, exponent_bits = _FIELDS[kind.name]
+    infinity = (2**exponent_bits - 1) << significand_bits
+    if isinstance(value, float):
+        return infinity | (value != math.inf) << (significand_bits - 1)
+    if value == 0:
+        return 0
+    bias = 2 ** (exponent_bits - 1) - 1
+    # The exponent of the last place of the result: of the binade, or of subnormals.
+    last = 1 - bias - significand_bits
+    numerator, denominator = value.numerator, value.denominator
+    # floor(log2(value)) or one more
+    magnitude = numerator.bit_length() - denominator.bit_length()
+    if numerator * 2 ** max(-magnitude, 0) < denominator * 2 ** max(magnitude, 0):
+        magnitude -= 1
+    place = max(last, magnitude - significand_bits)
+    quotient, rest = divmod(
+        numerator * 2 ** max(-place, 0), denominator * 2 ** max(place, 0)
+    )
+    twice = 2 * rest - denominator * 2 ** max(place, 0)
+    if twice > 0 or (twice == 0 and quotient % 2):
+        quotient += 1
+    return min(((place - last) << significand_bits) + quotient, infinity)

@@ -1,0 +1,233 @@
+"""The operator as a function: NumPy's face and ONNX's face.
+
+May import arrays, element_types, errors, spec.rules and the native core only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from halfulp import _core
+from halfulp.arrays import Array, as_array
+from halfulp.element_types import BY_CODE, ElementType, element_type
+from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
+from halfulp.spec.rules import check_flag, normalize_axes, reduced_axes, reduced_shape
+
+
+def sum_square(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    overflow: str = "wrap",
+) -> Any:
+    """Sum of squares along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
+        int64, uint32 or uint64, of any shape, strides, alignment and byte
+        order. Objects with ``__dlpack__`` on the CPU are read in place.
+    axis : int or tuple of int, optional
+        The axes to sum along; None means all. ``()`` squares each element.
+    dtype : dtype, optional
+        Of the result, among the eight; a float type for floats, an integer
+        type for integers. Default: that of `out`, else that of `x`.
+    out : numpy.ndarray, optional
+        Where the result goes: any array of its shape and dtype, `x` included.
+    keepdims : bool, optional
+        Whether summed axes stay, with length one.
+    overflow : {"wrap", "raise"}, optional
+        What happens when an integer result does not fit its dtype. Floats
+        overflow to infinity, as IEEE 754 has it.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        A scalar where NumPy would return one: all axes are summed, without
+        `keepdims` and `out`. `out`, if given.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+    SumOverflowError
+        With ``overflow="raise"``; `out` is left as it was.
+
+    Notes
+    -----
+    Floats: the exact sum of the exact squares, rounded once, to nearest, ties
+    to even (IEEE 754-2019, 4.3.1): within half an ulp, the same bits for every
+    layout and order. Any NaN gives the canonical quiet NaN, else any infinity
+    gives infinity. Integers: exact modulo 2^N. An empty sum is 0.
+
+    The input is never copied, whatever its layout; scratch memory is below
+    128 KiB. One more array like the result is needed when `out` is not
+    C-contiguous, overlaps `x`, or `overflow` is "raise".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.sum_square(np.array([[1, 2], [3, 4]]), axis=1)
+    array([ 5, 25])
+    >>> x = np.array([4096, 1, 1], dtype=np.float32)
+    >>> halfulp.sum_square(x), np.sum(np.square(x))
+    (np.float32(1.6777218e+07), np.float32(1.6777216e+07))
+    >>> half = np.array([300, 300], dtype=np.float16)
+    >>> halfulp.sum_square(half), halfulp.sum_square(half, dtype=np.float32)
+    (np.float16(inf), np.float32(180000.0))
+    """
+    data, restore = as_array(x)
+    source = element_type(data.dtype)
+    if axis is None:
+        axes = None
+    else:
+        given = axis if isinstance(axis, tuple | list) else (axis,)
+        axes = normalize_axes(given, data.ndim, repeated="raise")
+    target = source
+    if dtype is not None or out is not None:
+        target = _target(source, dtype, out)
+    if overflow not in ("wrap", "raise"):
+        raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
+    checked = overflow == "raise" and source.kind == "integer"
+    if out is not None:
+        _reduce_into(out, data, axes, bool(keepdims), target, checked)
+        return out
+    result = _core.reduce(data, axes, bool(keepdims), target.code, checked, None)
+    if restore is not None:
+        return restore(result)
+    return result if result.ndim else result[()]
+
+
+def reduce_sum_square(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Any:
+    """ONNX's ReduceSumSquare, version 18, correctly rounded.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `sum_square`.
+    axes : sequence of int or array of int64, 1-D, optional
+        Each in [-r, r-1], r the rank of `data`; the same axis twice counts
+        once. None and an empty sequence are the same.
+    keepdims : int, optional
+        1 keeps the reduced axes with length one, 0 drops them.
+    noop_with_empty_axes : int, optional
+        With empty `axes`, 0 reduces all axes; 1 reduces none, and every
+        element is squared.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The ONNX specification defines the operator by its function body, Mul and
+    ReduceSum, which rounds each square and each sum. Here the exact sum is
+    rounded once, so the last bits can differ; these are the more accurate.
+    Integers are exact modulo 2^N, as in the function body.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> data = np.array([[1, 2], [3, 4]], dtype=np.float32)
+    >>> halfulp.reduce_sum_square(data, [1])
+    array([[ 5.],
+           [25.]], dtype=float32)
+    >>> halfulp.reduce_sum_square(data, noop_with_empty_axes=1)
+    array([[ 1.,  4.],
+           [ 9., 16.]], dtype=float32)
+    """
+    array, restore = as_array(data)
+    source = element_type(array.dtype)
+    keep = check_flag("keepdims", keepdims)
+    noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
+    given = None if axes is None else _axes_list(axes)
+    normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
+    result = _core.reduce(array, normal, keep, source.code, False, None)
+    return result if restore is None else restore(result)
+
+
+def _axes_list(axes: Any) -> list[int]:
+    """The axes of the ONNX face: a sequence, or a 1-D tensor of int64."""
+    if isinstance(axes, list | tuple):
+        return list(axes)
+    tensor, _ = as_array(axes, "axes")
+    if tensor.ndim != 1:
+        raise AxesError(f"axes has rank {tensor.ndim}; allowed: a sequence or rank 1")
+    if tensor.dtype != np.int64:
+        raise AxesError(f"axes has dtype {tensor.dtype}; allowed: int64")
+    values: list[int] = tensor.tolist()
+    return values
+
+
+def _target(source: ElementType, dtype: npt.DTypeLike | None, out: Any) -> ElementType:
+    """The element type of the result."""
+    if out is not None and not isinstance(out, np.ndarray):
+        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
+    if dtype is None:
+        target = element_type(out.dtype, "out")
+    else:
+        try:
+            target = element_type(np.dtype(dtype), "the result")
+        except UnsupportedTypeError:
+            raise
+        except TypeError as error:
+            raise ArgumentError(f"dtype is {dtype!r}, not a dtype: {error}") from error
+        if out is not None and element_type(out.dtype, "out") is not target:
+            raise ArgumentError(f"out has dtype {out.dtype}; allowed: {target.numpy_name}")
+    if target.kind != source.kind:
+        allowed = ", ".join(t.numpy_name for t in BY_CODE.values() if t.kind == source.kind)
+        raise UnsupportedTypeError(
+            f"the result of {source.numpy_name} data has dtype {target.numpy_name}; "
+            f"allowed: {allowed}"
+        )
+    return target
+
+
+def _reduce_into(
+    out: Array,
+    data: Array,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    target: ElementType,
+    checked: bool,
+) -> None:
+    all_axes = tuple(range(data.ndim)) if axes is None else axes
+    shape = reduced_shape(data.shape, all_axes, keepdims)
+    if out.shape != shape:
+        raise ArgumentError(f"out has shape {out.shape}; allowed: {shape}")
+    if not out.flags.writeable:
+        raise ArgumentError("out is read-only; allowed: a writable array")
+    direct = (
+        type(out) is np.ndarray
+        and out.flags.carray
+        and out.dtype.isnative
+        and not checked
+        and not np.may_share_memory(out, data)
+    )
+    result = _core.reduce(
+        data, axes, keepdims, target.code, checked, out if direct else None
+    )
+    if not direct:
+        out[...] = result

@@ -1,0 +1,175 @@
+"""The rules of ReduceSumSquare in each of its versions: types, axes, flags, shapes.
+
+May import errors and element_types only; in particular not onnx, so that the
+rules hold without it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from halfulp.element_types import ELEMENT_TYPES
+from halfulp.errors import ArgumentError, AxesError, ModelError, UnsupportedTypeError
+
+OPERATOR = "ReduceSumSquare"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVersion:
+    """One version of the operator.
+
+    Attributes
+    ----------
+    since : int
+        The opset that introduced it.
+    axes : {"attribute", "input"}
+        Where a node keeps its axes.
+    noop_with_empty_axes : bool
+        Whether that attribute exists.
+    types : tuple of str
+        ONNX's names of the element types allowed.
+    """
+
+    since: int
+    axes: Literal["attribute", "input"]
+    noop_with_empty_axes: bool
+    types: tuple[str, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes that a node may have."""
+        names = ["keepdims"]
+        if self.axes == "attribute":
+            names.insert(0, "axes")
+        if self.noop_with_empty_axes:
+            names.append("noop_with_empty_axes")
+        return tuple(names)
+
+    def __str__(self) -> str:
+        return f"{OPERATOR}-{self.since}"
+
+
+_ALL_TYPES = tuple(t.name for t in ELEMENT_TYPES)
+_BEFORE_13 = tuple(name for name in _ALL_TYPES if name != "bfloat16")
+
+VERSIONS = (
+    OperatorVersion(1, "attribute", False, _BEFORE_13),
+    OperatorVersion(11, "attribute", False, _BEFORE_13),
+    OperatorVersion(13, "attribute", False, _ALL_TYPES),
+    OperatorVersion(18, "input", True, _ALL_TYPES),
+)
+
+
+def version_for(opset: int) -> OperatorVersion:
+    """Return the newest version that an opset of the domain ``""`` allows.
+
+    An opset later than any known still means the last version.
+
+    Raises
+    ------
+    ModelError
+        If `opset` is below 1.
+    """
+    for version in reversed(VERSIONS):
+        if version.since <= opset:
+            return version
+    raise ModelError(f"opset {opset} of domain '' is not allowed; allowed: 1 and later")
+
+
+def check_type(name: str, version: OperatorVersion, where: str = "") -> None:
+    """Raise unless `version` allows the element type called `name` in ONNX."""
+    if name not in version.types:
+        allowed = ", ".join(version.types)
+        raise UnsupportedTypeError(
+            f"{where}data has type {name}, not allowed in {version}; allowed: {allowed}"
+        )
+
+
+def check_flag(name: str, value: object, where: str = "") -> bool:
+    """Return a flag, given as the integer 0 or 1, as a bool.
+
+    Raises
+    ------
+    ArgumentError
+        For any other value.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number not in (0, 1):
+        raise ArgumentError(f"{where}{name} is {value!r}; allowed: 0 or 1")
+    return number == 1
+
+
+def normalize_axes(
+    axes: Iterable[int],
+    rank: int,
+    *,
+    repeated: Literal["merge", "raise"],
+    where: str = "",
+) -> tuple[int, ...]:
+    """Return axes as sorted, distinct, non-negative integers.
+
+    Parameters
+    ----------
+    axes : iterable of int
+        Each in [-rank, rank - 1].
+    rank : int
+    repeated : {"merge", "raise"}
+        What the same axis twice means: ONNX's faces merge (as ONNX's shape
+        inference and ONNX Runtime do), NumPy's raises (as NumPy does).
+    where : str
+        Put before the message of an error.
+
+    Raises
+    ------
+    AxesError
+        If an axis is no integer, out of range, or repeated where that raises.
+    """
+    found: set[int] = set()
+    for given in axes:
+        try:
+            axis = operator.index(given)
+        except TypeError:
+            raise AxesError(f"{where}axis {given!r} is not an integer") from None
+        if not -rank <= axis < rank:
+            allowed = f"[{-rank}, {rank - 1}]" if rank else "none, a scalar has no axes"
+            raise AxesError(
+                f"{where}axis {axis} is out of range for rank {rank}; allowed: {allowed}"
+            )
+        axis %= rank
+        if axis in found and repeated == "raise":
+            raise AxesError(f"{where}axis {axis} is given twice; allowed: each axis once")
+        found.add(axis)
+    return tuple(sorted(found))
+
+
+def reduced_axes(
+    axes: Iterable[int] | None,
+    rank: int,
+    *,
+    noop_with_empty_axes: bool,
+    where: str = "",
+) -> tuple[int, ...]:
+    """Return the axes that a node reduces, empty axes decided.
+
+    Absent and empty `axes` mean all axes, or none when `noop_with_empty_axes`
+    is set; the elements are squared in either case.
+    """
+    normal = normalize_axes(axes or (), rank, repeated="merge", where=where)
+    if normal or noop_with_empty_axes:
+        return normal
+    return tuple(range(rank))
+
+
+def reduced_shape(
+    shape: Sequence[int], axes: Sequence[int], keepdims: bool
+) -> tuple[int, ...]:
+    """Return the shape of the result for normalized `axes`."""
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
