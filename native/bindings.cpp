@@ -81,7 +81,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   if (axes.is_none()) {
     for (int i = 0; i < rank; ++i) is_reduced[i] = true;
   } else {
-    for (nb::handle item : nb::borrow<nb::tuple>(axes)) {
+    for (nb::handle item : nb::cast<nb::tuple>(axes)) {
       const int axis = nb::cast<int>(item);
       if (axis < 0 || axis >= rank) throw nb::value_error("axis out of range");
       is_reduced[axis] = true;
@@ -203,7 +203,7 @@ nb::object import_dlpack(nb::ndarray<nb::ro> producer) {
 }
 
 // An object with __dlpack__ that shares the memory of a C-contiguous array.
-nb::ndarray<> export_dlpack(nb::handle data) {
+nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
   PyArrayObject* array = as_array(data);
   if (!PyArray_ISCARRAY(array)) throw nb::value_error("not a writable C-contiguous array");
   const std::optional<Type> type = type_of(array);
@@ -216,7 +216,7 @@ nb::ndarray<> export_dlpack(nb::handle data) {
   }
   std::vector<std::size_t> shape(PyArray_NDIM(array));
   for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = PyArray_DIM(array, i);
-  return nb::ndarray<>(PyArray_DATA(array), shape.size(), shape.data(), nb::borrow(data), nullptr,
+  return nb::ndarray<nb::array_api>(PyArray_DATA(array), shape.size(), shape.data(), nb::borrow(data), nullptr,
                        dtype);
 }
 

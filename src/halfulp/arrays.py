@@ -62,7 +62,6 @@ def _from_dlpack(x: Any, what: str) -> Array:
             f"{what}: {name} is on DLPack device {device}; allowed: {_DLPACK_CPU}, the CPU"
         )
     try:
-        x.__dlpack__  # noqa: B018  a property may refuse
         return _core.import_dlpack(x)
     except Exception as error:
         reason = _refusal(x) or error

@@ -1,0 +1,163 @@
+"""Runs a model: onnx's reference evaluator, with halfulp's ReduceSumSquare.
+
+May import every module of this package but backend.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx.reference import ReferenceEvaluator
+
+from halfulp.onnx.faults import model_errors
+from halfulp.onnx.files import load_model
+from halfulp.onnx.functions import specialize_functions
+from halfulp.onnx.inputs import check_declared, check_inputs
+from halfulp.onnx.operators import Loop, ReduceSumSquare
+from halfulp.onnx.prepare import prepare
+from halfulp.onnx.structure import check_structure
+from halfulp.onnx.tensors import read_tensor
+from halfulp.onnx.validate import check_types
+
+# Shape inference copies a model; it needs the values of small tensors only, as
+# shapes, axes and the like.
+_SMALL_TENSOR = 1024
+
+
+def run_model(
+    model: str | os.PathLike[str] | bytes | ModelProto, inputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run an ONNX model, with each ReduceSumSquare correctly rounded.
+
+    Parameters
+    ----------
+    model : str, os.PathLike, bytes or onnx.ModelProto
+        Not changed. External data is read only with a path, and only from the
+        folder of the model.
+    inputs : mapping of str to array_like
+        By name, of the types and shapes that the model declares. An input with
+        an initializer may be left out. Python numbers take the declared type.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        The outputs by name, in the order of the model. Sequences and maps come
+        as lists and dicts.
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be read, breaks a rule or fails.
+    ArgumentError
+        If an input is missing, unknown, or of another type or shape.
+    UnsupportedTypeError, AxesError, ArgumentError
+        If a ReduceSumSquare node breaks the rules of its version; the message
+        names node, version, what is given and what is allowed. Nothing of the
+        model has run then, where this is known beforehand.
+
+    Notes
+    -----
+    ReduceSumSquare runs in halfulp in the graph, in nested graphs and in
+    functions; a node has the newest version that the opset around it allows,
+    and a later opset than any known means version 18. All other operators run
+    in onnx's reference evaluator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnx.parser
+    >>> from halfulp.onnx import run_model
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 18]>
+    ...     agraph (float[N] x) => (float[1] y) { y = ReduceSumSquare(x) }
+    ... ''')
+    >>> run_model(model, {"x": [4096, 1, 1]})
+    {'y': array([16777218.], dtype=float32)}
+    """
+    return PreparedModel(model).run(inputs)
+
+
+class PreparedModel:
+    """A model that is read and checked, to run any number of times.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of onnx.ValueInfoProto
+        As the model declares them.
+    defaults : frozenset of str
+        The inputs that may be left out.
+    """
+
+    def __init__(self, model: Any) -> None:
+        proto = load_model(model)
+        with model_errors("the model cannot be used"):
+            prepare(proto)
+            self.inputs = tuple(_copies(proto.graph.input))
+            self.outputs = tuple(_copies(proto.graph.output))
+            self.defaults = frozenset(t.name for t in proto.graph.initializer)
+            check_declared(self.inputs)
+            specialize_functions(proto)
+            check_structure(proto)
+            self._large = _take_large_tensors(proto.graph)
+            self._proto = proto
+            self._evaluator = _Evaluator(proto)
+
+    def check(self) -> None:
+        """Check the ReduceSumSquare nodes with what is known without inputs."""
+        with model_errors("the model cannot be used"):
+            check_types(self._proto, self._large)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the model as `run_model` does."""
+        given = check_inputs(self.inputs, self.defaults, inputs)
+        feeds = {**self._large, **given}
+        with model_errors("the model cannot be used"):
+            check_types(self._proto, feeds)
+        # ONNX's operators give infinities and NaNs without a word.
+        with model_errors("the model fails"), np.errstate(all="ignore"):
+            results = self._evaluator.run(None, feeds)
+        return dict(zip(self._evaluator.output_names, results, strict=True))
+
+
+class _Evaluator(ReferenceEvaluator):
+    """onnx's evaluator, with the operators here in nested graphs and functions too."""
+
+    def __init__(self, proto: Any, **options: Any) -> None:
+        super().__init__(proto, **{**options, "new_ops": [ReduceSumSquare, Loop]})
+
+    def run(self, output_names: Any, feed_inputs: Any, *args: Any, **options: Any) -> Any:
+        # A nested graph is fed all values around it; its own initializers have
+        # precedence over those of the same name.
+        feeds = {
+            name: value
+            for name, value in feed_inputs.items()
+            if name not in self.rt_inits_ or name in self.input_names_
+        }
+        return super().run(output_names, feeds, *args, **options)
+
+
+def _copies(values: Any) -> list[ValueInfoProto]:
+    copies = []
+    for value in values:
+        copies.append(ValueInfoProto())
+        copies[-1].CopyFrom(value)
+    return copies
+
+
+def _take_large_tensors(graph: GraphProto) -> dict[str, np.ndarray[Any, Any]]:
+    """Turn the large initializers of `graph` into inputs; return their values."""
+    arrays = {}
+    declared = {value.name for value in graph.input}
+    for i in reversed(range(len(graph.initializer))):
+        tensor = graph.initializer[i]
+        array = read_tensor(tensor, f"initializer {tensor.name!r}")
+        if array.size > _SMALL_TENSOR:
+            arrays[tensor.name] = array
+            if tensor.name not in declared:
+                graph.input.add(name=tensor.name)
+            del graph.initializer[i]
+    return arrays

@@ -1,0 +1,52 @@
+"""Turns whatever goes wrong below into one error of halfulp, of one line.
+
+May import errors only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from halfulp.errors import HalfulpError, ModelError
+
+# Messages of onnx may quote a whole model.
+_LONGEST = 300
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one line of printable characters, cut where it is long."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"
+
+
+def reason(error: BaseException) -> str:
+    """Say in one line why `error` was raised."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return one_line(f"{type(error).__name__}: {error}")
+
+
+def halfulp_error(error: BaseException) -> HalfulpError | None:
+    """Return the error of halfulp that `error` is, or that caused it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, HalfulpError):
+        cause = cause.__cause__
+    return cause
+
+
+@contextmanager
+def model_errors(what: str) -> Iterator[None]:
+    """Raise a ModelError "`what`: reason" for any exception of the block.
+
+    An error of halfulp passes, out of exceptions that onnx wrapped around it too.
+    """
+    try:
+        yield
+    except HalfulpError:
+        raise
+    except Exception as error:
+        known = halfulp_error(error)
+        if known is not None:
+            raise known from None
+        raise ModelError(f"{what}: {reason(error)}") from error

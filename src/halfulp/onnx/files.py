@@ -1,0 +1,108 @@
+"""Reads models and input files.
+
+May import errors, faults and tensors only. Nothing in a file is ever executed:
+NumPy files are read without pickle.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import ModelProto, TensorProto
+
+from halfulp.errors import ArgumentError, ModelError
+from halfulp.onnx.faults import model_errors
+from halfulp.onnx.tensors import read_tensor
+
+
+def load_model(model: Any) -> ModelProto:
+    """Return a model, as a copy that the caller may change.
+
+    Parameters
+    ----------
+    model : str, os.PathLike, bytes or onnx.ModelProto
+        External data is loaded with a path, from the folder of the model only.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read.
+    ArgumentError
+        If `model` is something else.
+    """
+    if isinstance(model, ModelProto):
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        return copy
+    if isinstance(model, bytes | bytearray | memoryview):
+        with model_errors("the model cannot be read"):
+            return onnx.load_model_from_string(bytes(model))
+    if isinstance(model, str | os.PathLike):
+        with model_errors(f"the model {os.fspath(model)!r} cannot be read"):
+            return onnx.load(model)
+    raise ArgumentError(
+        f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
+    )
+
+
+def load_array(path: Path) -> npt.NDArray[Any]:
+    """Return the one array of an .npy, .npz or TensorProto .pb file.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read, or holds another number of arrays.
+    """
+    if path.suffix == ".pb":
+        return _load_tensor(path)
+    loaded = _load_numpy(path)
+    if isinstance(loaded, dict):
+        if len(loaded) != 1:
+            raise ModelError(
+                f"the file {str(path)!r} holds {len(loaded)} arrays; allowed: one"
+            )
+        return next(iter(loaded.values()))
+    return loaded
+
+
+def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an .npz file by name.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read, or is no .npz.
+    """
+    loaded = _load_numpy(path)
+    if not isinstance(loaded, dict):
+        raise ModelError(
+            f"the file {str(path)!r} holds one array without a name; "
+            "allowed: NAME=FILE, or an .npz file"
+        )
+    return loaded
+
+
+def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    with model_errors(f"the file {str(path)!r} cannot be read as .npy or .npz"):
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            with loaded:
+                arrays = {name: loaded[name] for name in loaded.files}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ModelError(f"the file {str(path)!r} holds {name!r}, which is no array")
+    return arrays
+
+
+def _load_tensor(path: Path) -> npt.NDArray[Any]:
+    what = f"the file {str(path)!r}"
+    with model_errors(f"{what} cannot be read as a TensorProto"):
+        tensor = TensorProto.FromString(path.read_bytes())
+        return read_tensor(tensor, what)

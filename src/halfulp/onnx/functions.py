@@ -1,0 +1,154 @@
+"""Gives each call of a model-local function a function of its own.
+
+May import errors and nodes only.
+
+onnx's evaluator lets a function refer to its attributes, but not from the body
+of a Scan, not with defaults, and not to attributes or inputs that the call
+leaves out; it knows no overloads, wants functions in the order of their calls,
+and none in the domains of ONNX. A copy for each way in which a function is
+called, with attributes filled in, has none of these limits, and can be checked
+like a graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+import onnx
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
+
+from halfulp.errors import ModelError
+from halfulp.onnx.nodes import label, subgraphs, walk
+
+# The domain of the copies; no other operator is in it.
+DOMAIN = "halfulp.functions"
+
+_Attributes = Mapping[str, AttributeProto]
+
+
+def specialize_functions(model: ModelProto) -> None:
+    """Replace the functions of `model` by copies without attributes.
+
+    Afterwards no attribute refers to one of a function, and each call passes
+    every input. Functions that nothing calls are gone. An operator of ONNX has
+    precedence over a function of the same name.
+
+    Raises
+    ------
+    ModelError
+        If functions are defined twice, call themselves, or are called with
+        inputs, outputs or attributes that they do not have.
+    """
+    functions: dict[tuple[str, str, str], FunctionProto] = {}
+    for function in model.functions:
+        key = (function.domain, function.name, function.overload)
+        if key in functions:
+            raise ModelError(f"function {function.name!r} is defined twice; allowed: once")
+        functions[key] = FunctionProto()
+        functions[key].CopyFrom(function)
+    del model.functions[:]
+    _Specializer(model, functions).fill(model.graph.node, None)
+    model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+
+
+class _Specializer:
+    def __init__(
+        self, model: ModelProto, functions: Mapping[tuple[str, str, str], FunctionProto]
+    ) -> None:
+        self._model = model
+        self._functions = functions
+        # By function, attributes and inputs of the call: the name of the copy.
+        self._copies: dict[tuple[object, ...], str] = {}
+        self._numbers = itertools.count()
+        self._open: list[tuple[str, str, str]] = []
+
+    def fill(self, nodes: Iterable[NodeProto], bound: _Attributes | None) -> None:
+        """Fill the attributes `bound` into `nodes`, and redirect the calls there."""
+        for node in nodes:
+            _fill_attributes(node, bound)
+            for _, graph in subgraphs(node):
+                self.fill(graph.node, bound)
+            called = (node.domain, node.op_type, node.overload)
+            known = onnx.defs.has(node.op_type, domain=node.domain)
+            if called in self._functions and not known:
+                self._redirect(node, called)
+
+    def _redirect(self, node: NodeProto, called: tuple[str, str, str]) -> None:
+        """Make the call `node` one of a copy of the function `called`."""
+        function = self._functions[called]
+        _check_call(node, function)
+        if called in self._open:
+            raise ModelError(f"function {function.name!r} calls itself; allowed: no cycle")
+        bound = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
+        absent = frozenset(
+            name
+            for i, name in enumerate(function.input)
+            if i >= len(node.input) or not node.input[i]
+        )
+        values = frozenset(
+            a.SerializeToString(deterministic=True) for a in bound.values()
+        )
+        key = (called, values, absent)
+        if key not in self._copies:
+            self._open.append(called)
+            self._copies[key] = self._copy(function, bound, absent)
+            self._open.pop()
+        inputs = [name for name in node.input if name]
+        del node.input[:], node.attribute[:]
+        node.input.extend(inputs)
+        node.domain, node.op_type, node.overload = DOMAIN, self._copies[key], ""
+
+    def _copy(
+        self, function: FunctionProto, bound: _Attributes, absent: frozenset[str]
+    ) -> str:
+        """Add to the model a copy with `bound` filled in; return its name."""
+        copy = FunctionProto()
+        copy.CopyFrom(function)
+        copy.domain, copy.overload = DOMAIN, ""
+        copy.name = f"{function.name}.{next(self._numbers)}"
+        copy.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+        del copy.attribute[:], copy.attribute_proto[:], copy.input[:]
+        copy.input.extend(name for name in function.input if name not in absent)
+        for _, node in walk(copy.node):
+            for i, name in enumerate(node.input):
+                if name in absent:
+                    node.input[i] = ""
+        self.fill(copy.node, bound)
+        self._model.functions.append(copy)
+        return copy.name
+
+
+def _fill_attributes(node: NodeProto, bound: _Attributes | None) -> None:
+    """Replace each reference to an attribute of the function by its value, if any."""
+    for i in reversed(range(len(node.attribute))):
+        attribute = node.attribute[i]
+        if not attribute.ref_attr_name:
+            continue
+        if bound is None:
+            raise ModelError(
+                f"{label(node)}: attribute {attribute.name!r} refers to an attribute of "
+                "a function; allowed: in a function only"
+            )
+        value = bound.get(attribute.ref_attr_name)
+        if value is None:
+            del node.attribute[i]
+        else:
+            name = attribute.name
+            attribute.CopyFrom(value)
+            attribute.name = name
+
+
+def _check_call(node: NodeProto, function: FunctionProto) -> None:
+    declared = [*function.attribute, *(a.name for a in function.attribute_proto)]
+    where = f"{label(node)} (function {function.name!r}): "
+    for attribute in node.attribute:
+        if attribute.name not in declared:
+            raise ModelError(
+                f"{where}attribute {attribute.name!r} is not allowed; "
+                f"allowed: {', '.join(declared) or 'none'}"
+            )
+    for what in ("input", "output"):
+        given, allowed = len(getattr(node, what)), len(getattr(function, what))
+        if given > allowed:
+            raise ModelError(f"{where}has {given} {what}s; allowed: {allowed} at most")

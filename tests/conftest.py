@@ -1,0 +1,25 @@
+"""Seeds: one for each run, printed, set again with HALFULP_SEED."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+SEED = int(os.environ.get("HALFULP_SEED") or secrets.randbits(32))
+
+settings.register_profile("halfulp", deadline=None, print_blob=True)
+settings.load_profile("halfulp")
+
+
+def pytest_report_header() -> str:
+    return f"HALFULP_SEED={SEED}"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A generator of its own for each test, whatever runs before it."""
+    return np.random.default_rng([SEED, *request.node.name.encode()])

@@ -1,0 +1,161 @@
+"""Rows whose sums of squares are hard to round, by family and float type.
+
+Every family is a function of (generator, dtype, number of rows, row length)
+that returns an array of that shape; a row shorter than it is padded with zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from oracle import PRECISION, from_bits
+
+EMAX = {"bfloat16": 127, "float16": 15, "float32": 127, "float64": 1023}
+
+Generator = np.random.Generator
+Family = Callable[[Generator, np.dtype, int, int], np.ndarray]
+
+
+def _least_exponent(dtype: np.dtype) -> int:
+    """The exponent of the least positive number, a subnormal."""
+    return 2 - EMAX[dtype.name] - PRECISION[dtype.name]
+
+
+def _squares_that_sum_to(target: int, dtype: np.dtype, length: int) -> list[int]:
+    """Integers of the type's precision whose squares sum to `target` or just below.
+
+    Greedy: each takes about half of the precision off what is left.
+    """
+    found: list[int] = []
+    while target > 0 and len(found) < length:
+        root = math.isqrt(target)
+        excess = max(root.bit_length() - PRECISION[dtype.name], 0)
+        root = root >> excess << excess
+        found.append(root)
+        target -= root * root
+    return found
+
+
+def _scaled(roots: list[int], exponent: int, dtype: np.dtype) -> np.ndarray:
+    """roots * 2**exponent; the type holds each exactly or it is dropped."""
+    kept = [r for r in roots if r % 2 ** max(_least_exponent(dtype) - exponent, 0) == 0]
+    return np.array([math.ldexp(r, exponent) for r in kept]).astype(dtype)
+
+
+def any_bits(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Uniform bit patterns: the widest exponents, infinities and NaNs."""
+    width = 8 * dtype.itemsize
+    raw = rng.integers(0, 2**width - 1, (rows, n), dtype=np.uint64, endpoint=True)
+    return from_bits(raw.astype(f"u{dtype.itemsize}"), dtype)
+
+
+def bits_below_two(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Uniform bit patterns of |x| < 2, each row times its own power of two."""
+    raw = bits_of(any_bits(rng, dtype, rows, n))
+    top_exponent_bit = raw.dtype.type(1 << (8 * dtype.itemsize - 2))
+    small = from_bits(raw & ~top_exponent_bit, dtype)
+    with np.errstate(under="ignore"):
+        return np.ldexp(small.astype(float), rng.integers(-40, 3, (rows, 1))).astype(dtype)
+
+
+def normal_values(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """What people have: a normal distribution."""
+    return rng.standard_normal((rows, n)).astype(dtype)
+
+
+def small_integers(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Integers whose sums often are exact ties."""
+    limit = 2 ** min(PRECISION[dtype.name] // 2 + 2, 27)
+    return rng.integers(-limit, limit, (rows, n), endpoint=True).astype(dtype)
+
+
+def wide_exponents(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Powers of two and their neighbours, over a precision's worth of exponents."""
+    p = PRECISION[dtype.name]
+    powers = np.ldexp(1.0, rng.integers(-p // 2 - 3, 5, (rows, n))).astype(dtype)
+    return from_bits(bits_of(powers) + rng.integers(-1, 2, powers.shape), dtype)
+
+
+def ties_and_neighbours(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Sums equal to a midpoint of two results, and the least bit above or below it."""
+    p, least = PRECISION[dtype.name], _least_exponent(dtype)
+    result = np.zeros((rows, n), dtype)
+    for row in result:
+        # (2m + 1) * 2^shift is a midpoint of the type in units of 2^(2 * exponent)
+        if rng.integers(4) == 0:  # of subnormal results
+            m = int(rng.integers(0, 2 ** (p - 1)))
+            exponent = (least - 1) // 2 - int(rng.integers(0, 6))
+            shift = least - 1 - 2 * exponent
+        else:
+            m = int(rng.integers(2 ** (p - 1), 2**p))
+            shift = int(rng.integers(1, 50))
+            lowest = max((least - shift) // 2, least)
+            highest = (EMAX[dtype.name] - p - shift) // 2
+            exponent = int(rng.integers(lowest, max(highest, lowest + 1)))
+        target = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
+        values = _scaled(_squares_that_sum_to(target, dtype, n), exponent, dtype)
+        row[: len(values)] = values
+    return result
+
+
+def overflow_threshold(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Sums within a few units of the least sum that rounds to infinity."""
+    p, emax = PRECISION[dtype.name], EMAX[dtype.name]
+    threshold = 2 ** (emax + 1) - 2 ** (emax - p)
+    result = np.zeros((rows, n), dtype)
+    for row in result:
+        target = threshold + int(rng.integers(-2, 3)) * 2 ** int(rng.integers(0, emax - p))
+        values = _scaled(_squares_that_sum_to(target, dtype, n), 0, dtype)
+        row[: len(values)] = values
+    return result
+
+
+def subnormals(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """Rows of subnormal elements, and rows of elements whose squares are subnormal."""
+    p, emax = PRECISION[dtype.name], EMAX[dtype.name]
+    fraction = rng.integers(0, 2 ** (p - 1), (rows, n))
+    field = emax + _least_exponent(dtype) // 2 + rng.integers(-2, 3, (rows, n))
+    field[::2] = 0
+    raw = field << (p - 1) | fraction
+    return from_bits(raw.astype(f"u{dtype.itemsize}"), dtype)
+
+
+def near_underflow(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """|x| where the low parts of products of binary64 begin to underflow."""
+    if dtype.name != "float64":
+        return subnormals(rng, dtype, rows, n)
+    edge = rng.choice([-485, -511, -537], (rows, 1)) + rng.integers(-3, 4, (rows, n))
+    short = rng.integers(1, 2**8, (rows, n)) / 2**8
+    full = rng.random((rows, n)) + 1
+    return np.ldexp(np.where(rng.integers(0, 2, (rows, 1)) == 0, short, full), edge)
+
+
+def special_values(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+    """One infinity, one NaN, or both, anywhere; and overflow without either."""
+    result = normal_values(rng, dtype, rows, n)
+    largest = from_bits(bits_of(np.array(np.inf, dtype)) - 1, dtype)
+    choices = np.array([np.inf, -np.inf, np.nan, -np.nan, largest]).astype(dtype)
+    for _ in range(2):
+        where = rng.integers(0, n, rows)
+        result[np.arange(rows), where] = rng.choice(choices, rows)
+    return result
+
+
+def bits_of(array: np.ndarray) -> np.ndarray:
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+FAMILIES: tuple[Family, ...] = (
+    any_bits,
+    bits_below_two,
+    normal_values,
+    small_integers,
+    wide_exponents,
+    ties_and_neighbours,
+    overflow_threshold,
+    subnormals,
+    near_underflow,
+    special_values,
+)

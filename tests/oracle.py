@@ -1,0 +1,62 @@
+"""Expected bits, from the exact value, and comparison by bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from halfulp.exact import exact_sum_square, round_exact
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOATS = [BFLOAT16, *map(np.dtype, ("float16", "float32", "float64"))]
+INTEGERS = [*map(np.dtype, ("int32", "int64", "uint32", "uint64"))]
+TYPES = FLOATS + INTEGERS
+
+PRECISION = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+
+
+def bits(array: Any) -> np.ndarray:
+    """The bits of an array in native byte order, as unsigned integers."""
+    array = np.asarray(array)
+    native = array.astype(array.dtype.newbyteorder("="))
+    return native.view(f"u{native.dtype.itemsize}")
+
+
+def from_bits(values: Any, dtype: Any) -> np.ndarray:
+    """An array of `dtype` from the bits of its elements."""
+    dtype = np.dtype(dtype)
+    return np.asarray(values, dtype=f"u{dtype.itemsize}").view(dtype)
+
+
+def expected(
+    x: np.ndarray,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+) -> np.ndarray:
+    """The right result by the oracle, of `dtype` (default: that of `x`)."""
+    dtype = np.dtype(dtype or x.dtype.newbyteorder("="))
+    exact = exact_sum_square(x, axis)
+    result = np.empty(np.shape(exact), dtype=dtype)
+    for index in np.ndindex(result.shape):
+        result[index] = round_exact(exact[index] if result.ndim else exact, dtype)
+    if keepdims:
+        axes = range(x.ndim) if axis is None else axis
+        normal = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim)
+        shape = [1 if i in normal else n for i, n in enumerate(x.shape)]
+        result = result.reshape(shape)
+    return result
+
+
+def assert_same_bits(got: Any, want: Any) -> None:
+    """Compare dtype, shape and every bit."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    different = np.argwhere(bits(got) != bits(want))
+    assert len(different) == 0, (
+        f"{len(different)} of {got.size} differ, first at {tuple(different[0])}: "
+        f"got {got[tuple(different[0])]!r}, want {want[tuple(different[0])]!r}"
+    )

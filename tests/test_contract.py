@@ -1,0 +1,305 @@
+"""Each decision of the operator's contract, by its number.
+
+Decisions 1 (which version) and 4 (flags) inside models, and 11 (bad input), have
+their tests with the models too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import hard_rows
+import numpy as np
+import pytest
+from oracle import FLOATS, TYPES, assert_same_bits, bits, expected, from_bits
+
+import halfulp
+from halfulp.spec.rules import VERSIONS, normalize_axes, version_for
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("opset", "since"),
+    [(1, 1), (10, 1), (11, 11), (12, 11), (13, 13), (17, 13), (18, 18), (23, 18), (999, 18)],
+)
+def test_1_the_version_is_the_newest_that_the_opset_allows(opset: int, since: int) -> None:
+    assert version_for(opset).since == since
+
+
+@pytest.mark.parametrize("opset", [0, -1])
+def test_1_opsets_below_1_are_refused(opset: int) -> None:
+    with pytest.raises(halfulp.ModelError, match=f"opset {opset} .*allowed: 1 and later"):
+        version_for(opset)
+
+
+@pytest.mark.parametrize("axes", [None, [], (), np.zeros(0, np.int64)], ids=str)
+def test_2_empty_axes_reduce_all_axes(axes: object) -> None:
+    assert_same_bits(
+        halfulp.reduce_sum_square(X, axes), np.full((1, 1, 1), 4324, np.float32)
+    )
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [None, [], np.zeros(0, np.int64)], ids=str)
+def test_2_empty_axes_with_noop_square_every_element(axes: object, keepdims: int) -> None:
+    result = halfulp.reduce_sum_square(
+        X, axes, keepdims=keepdims, noop_with_empty_axes=1
+    )
+    assert_same_bits(result, X * X)
+
+
+def test_2_noop_with_axes_given_reduces_them() -> None:
+    result = halfulp.reduce_sum_square(X, [1], keepdims=0, noop_with_empty_axes=1)
+    assert_same_bits(result, expected(X, 1))
+
+
+def test_3_negative_axes_count_from_the_end() -> None:
+    assert_same_bits(halfulp.reduce_sum_square(X, [-2]), expected(X, 1, keepdims=True))
+    assert_same_bits(halfulp.sum_square(X, -3), expected(X, 0))
+
+
+@pytest.mark.parametrize("axis", [3, -4, 2**40, -(2**63)])
+def test_3_axes_out_of_range_are_errors(axis: int) -> None:
+    message = rf"axis {axis} is out of range for rank 3; allowed: \[-3, 2\]"
+    with pytest.raises(halfulp.AxesError, match=message):
+        halfulp.reduce_sum_square(X, [axis])
+    with pytest.raises(halfulp.AxesError, match=message):
+        halfulp.sum_square(X, axis)
+
+
+def test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy() -> None:
+    assert_same_bits(halfulp.reduce_sum_square(X, [1, 1, -2]), expected(X, 1, keepdims=True))
+    with pytest.raises(halfulp.AxesError, match="axis 1 is given twice; allowed: each axis once"):
+        halfulp.sum_square(X, (1, -2))
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (np.int64(1), "axes has rank 0; allowed: a sequence or rank 1"),
+        (1, "axes has rank 0"),
+        (np.array([[1]]), "axes has rank 2"),
+        (np.array([1], np.int32), "axes has dtype int32; allowed: int64"),
+        (np.array([1.0]), "axes has dtype float64; allowed: int64"),
+        ([1.0], "axis 1.0 is not an integer"),
+        (["1"], "axis '1' is not an integer"),
+    ],
+)
+def test_3_axes_of_another_rank_or_type_are_errors(axes: object, message: str) -> None:
+    with pytest.raises(halfulp.AxesError, match=message):
+        halfulp.reduce_sum_square(X, axes)
+
+
+@pytest.mark.parametrize("flag", ["keepdims", "noop_with_empty_axes"])
+@pytest.mark.parametrize("value", [2, -1, 0.0, 1.0, None, "1"])
+def test_4_flags_are_0_or_1(flag: str, value: object) -> None:
+    with pytest.raises(halfulp.ArgumentError, match=f"{flag} is .*; allowed: 0 or 1"):
+        halfulp.reduce_sum_square(X, [0], **{flag: value})
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_5_rank_0_gives_the_square(dtype: np.dtype) -> None:
+    x = np.array(3).astype(dtype)
+    for keepdims in (0, 1):
+        result = halfulp.reduce_sum_square(x, keepdims=keepdims)
+        assert_same_bits(result, np.array(9).astype(dtype))
+    with pytest.raises(halfulp.AxesError, match="rank 0; allowed: none, a scalar has no axes"):
+        halfulp.reduce_sum_square(x, [0])
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_6_an_empty_sum_is_positive_zero_and_kept_zeros_stay(dtype: np.dtype) -> None:
+    x = np.zeros((2, 0, 4), dtype)
+    assert_same_bits(halfulp.reduce_sum_square(x, [1]), np.zeros((2, 1, 4), dtype))
+    assert_same_bits(halfulp.reduce_sum_square(x, [2]), np.zeros((2, 0, 1), dtype))
+    assert_same_bits(halfulp.reduce_sum_square(x, keepdims=0), np.zeros((), dtype))
+    assert_same_bits(halfulp.sum_square(x), dtype.type(0))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_7_a_zero_result_is_positive(dtype: np.dtype) -> None:
+    zeros = np.array([-0.0, 0.0, -0.0]).astype(dtype)
+    assert bits(halfulp.sum_square(zeros)) == 0
+    assert not bits(halfulp.sum_square(zeros, ())).any()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_7_any_nan_gives_the_canonical_quiet_nan(dtype: np.dtype) -> None:
+    infinity = bits(np.array(np.inf, dtype))
+    nans = [infinity + 1, infinity + 3, bits(np.array(-np.nan, dtype)) | 1]
+    canonical = infinity | infinity & ~(infinity << 1)
+    canonical = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}[dtype.itemsize]
+    if dtype.name == "bfloat16":
+        canonical = 0x7FC0
+    for n in (1, 5, 100):
+        for place in {0, n // 2, n - 1}:
+            for nan in nans:
+                for other in (1.0, np.inf, -np.inf):
+                    x = np.full(n, other).astype(dtype)
+                    x[place] = from_bits(nan, dtype)
+                    assert bits(halfulp.sum_square(x)) == canonical
+                    assert bits(halfulp.sum_square(x.reshape(n, 1), 0))[0] == canonical
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_7_any_infinity_gives_positive_infinity(dtype: np.dtype) -> None:
+    for infinity in (np.inf, -np.inf):
+        for place in range(70):
+            x = np.ones(70, dtype)
+            x[place] = infinity
+            assert_same_bits(halfulp.sum_square(x), dtype.type(np.inf))
+
+
+def test_7_overflow_is_decided_by_the_exact_sum() -> None:
+    largest = np.finfo(np.float64).max
+    root = np.sqrt(largest)
+    # The partial sums of these overflow in some order of additions, or round up to do so.
+    below = np.array([np.nextafter(root, 0), 2.0**485, 2.0**485])
+    assert_same_bits(halfulp.sum_square(below), expected(below)[()])
+    half = np.array([65504.0**0.5 // 1, 20.0], np.float16)
+    assert_same_bits(halfulp.sum_square(half), expected(half)[()])
+
+
+# Sticky bits of MXCSR or FPCR: flush-to-zero, denormals-are-zero, rounding direction.
+_X86 = platform.machine() in ("x86_64", "AMD64")
+MODES = (
+    {"ftz": 0x8000, "daz": 0x0040, "ftz_daz": 0x8040, "up": 0x4000, "down": 0x2000}
+    if _X86
+    else {"flush": 1 << 24, "up": 1 << 22, "down": 1 << 23}
+)
+
+
+class _Environment:
+    """The C library's fenv_t of this thread; the word that holds the modes."""
+
+    def __init__(self) -> None:
+        self.libm = ctypes.CDLL("libm.so.6")
+        self.words = (ctypes.c_uint32 * 8)()
+        self.index = 7 if _X86 else 0
+
+    def word(self) -> int:
+        self.libm.fegetenv(self.words)
+        return self.words[self.index]
+
+    @contextmanager
+    def set(self, mode: int) -> Iterator[None]:
+        saved = self.word()
+        self.words[self.index] = saved | mode
+        self.libm.fesetenv(self.words)
+        try:
+            yield
+        finally:
+            self.words[self.index] = saved
+            self.libm.fesetenv(self.words)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads glibc's fenv_t")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back(
+    rng: np.random.Generator, dtype: np.dtype, mode: str
+) -> None:
+    cases = [family(rng, dtype, 200, 33) for family in hard_rows.FAMILIES]
+    want = [expected(x, 1) for x in cases]
+    environment = _Environment()
+    clean = environment.word()
+    with environment.set(MODES[mode]):
+        got = [halfulp.sum_square(x, 1) for x in cases]
+        after = environment.word()
+    assert environment.word() == clean
+    assert after & MODES[mode]
+    for result, right in zip(got, want, strict=True):
+        assert_same_bits(result, right)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads glibc's fenv_t")
+def test_8_status_flags_are_put_back() -> None:
+    environment = _Environment()
+    status = 0x3F if _X86 else 0
+    with environment.set(0):
+        before = environment.word() & status
+        halfulp.sum_square(np.array([1e300, 0.1, np.nan]))
+        assert environment.word() & status == before
+
+
+def test_9_integers_are_exact_modulo_2_to_the_n() -> None:
+    assert halfulp.sum_square(np.array([70000, 70000], np.int32)) == 9_800_000_000 % 2**32 - 0
+    assert halfulp.sum_square(np.array([94906267, 3], np.int64)) == 9007199515875298
+    assert halfulp.sum_square(np.array([46341, 2], np.int32)) == -2147479011
+    assert halfulp.sum_square(np.array([2**32 - 1, 1], np.uint64)) == (2**32 - 1) ** 2 + 1
+
+
+def test_9_the_opt_in_raises_instead_of_wrapping() -> None:
+    x = np.array([46341, 2], np.int32)
+    with pytest.raises(
+        OverflowError, match="exact sum of squares is 2147488285; int32 cannot hold it"
+    ):
+        halfulp.sum_square(x, overflow="raise")
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_10_the_result_is_new_contiguous_and_of_the_same_type(dtype: np.dtype) -> None:
+    x = np.asfortranarray(np.ones((3, 4, 5)).astype(dtype))
+    for axes in ([0], [1], [2], [0, 2], []):
+        result = halfulp.reduce_sum_square(x, axes, noop_with_empty_axes=1)
+        assert result.dtype == dtype
+        assert result.flags.c_contiguous
+        assert result.flags.owndata
+        assert not np.shares_memory(result, x)
+    assert (x == 1).all()
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.ones(3, np.complex64),
+        np.ones(3, bool),
+        np.ones(3, object),
+        np.ones(3, np.int8),
+        np.ones(3, np.uint16),
+        np.ones(3, np.longdouble),
+        np.array(["1"]),
+        np.zeros(3, "M8[s]"),
+        np.zeros(3, "f4,f4"),
+        np.zeros(3, "V2"),
+        [True, False],
+        [2**70],
+        None,
+        "text",
+    ],
+    ids=lambda x: str(getattr(x, "dtype", x)),
+)
+def test_11_other_types_are_refused_with_the_eight_that_are_allowed(x: object) -> None:
+    allowed = "bfloat16, float16, float32, float64, int32, int64, uint32, uint64"
+    for face in (halfulp.sum_square, halfulp.reduce_sum_square, halfulp.exact_sum_square):
+        with pytest.raises(halfulp.UnsupportedTypeError, match=f"allowed: {allowed}"):
+            face(x)
+
+
+def test_the_versions_are_those_of_the_installed_onnx() -> None:
+    import onnx
+
+    by_since = {
+        schema.since_version: schema
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.name == "ReduceSumSquare" and schema.domain == ""
+    }
+    assert sorted(by_since) == [version.since for version in VERSIONS]
+    for version in VERSIONS:
+        schema = by_since[version.since]
+        assert sorted(schema.attributes) == sorted(version.attributes)
+        types = {t.removeprefix("tensor(")[:-1] for t in schema.type_constraints[0].allowed_type_strs}
+        assert types == set(version.types)
+        assert len(schema.inputs) == (2 if version.axes == "input" else 1)
+        assert schema.attributes["keepdims"].default_value.i == 1
+        if version.noop_with_empty_axes:
+            assert schema.attributes["noop_with_empty_axes"].default_value.i == 0
+
+
+def test_normalized_axes_are_sorted_and_distinct() -> None:
+    assert normalize_axes([2, -3, 2], 3, repeated="merge") == (0, 2)

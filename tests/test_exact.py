@@ -1,0 +1,92 @@
+"""The oracle itself, against fractions built from floats by Python."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from oracle import FLOATS, INTEGERS, bits, from_bits
+
+import halfulp
+from halfulp.exact import round_exact
+
+finite_halves = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+
+
+@finite_halves
+def test_the_exact_sum_is_the_sum_of_fractions(rng: np.random.Generator, dtype: np.dtype) -> None:
+    x = rng.standard_normal(200).astype(dtype)
+    x[:3] = from_bits([1, 2, 3], dtype)
+    assert halfulp.exact_sum_square(x) == sum(Fraction(float(v)) ** 2 for v in x)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_the_exact_sum_of_integers_is_unbounded(dtype: np.dtype) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max], dtype)
+    assert halfulp.exact_sum_square(x) == int(info.min) ** 2 + int(info.max) ** 2
+
+
+@finite_halves
+def test_specials_are_floats(dtype: np.dtype) -> None:
+    x = np.array([1, np.inf, 2]).astype(dtype)
+    assert halfulp.exact_sum_square(x) == math.inf
+    x[0] = np.nan
+    assert math.isnan(halfulp.exact_sum_square(x))
+
+
+def test_axes_and_shapes() -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    result = halfulp.exact_sum_square(x, (0, -1))
+    assert result.tolist() == (x * x).sum(axis=(0, 2)).tolist()
+    assert halfulp.exact_sum_square(x, ()).shape == x.shape
+    assert halfulp.exact_sum_square(np.zeros((0, 2)), 0).tolist() == [Fraction(0)] * 2
+    with pytest.raises(np.exceptions.AxisError):
+        halfulp.exact_sum_square(x, 3)
+    with pytest.raises(ValueError, match="repeated axis"):
+        halfulp.exact_sum_square(x, (0, 0))
+
+
+@finite_halves
+def test_rounding_is_the_identity_on_the_type(rng: np.random.Generator, dtype: np.dtype) -> None:
+    infinity = int(bits(np.array(np.inf, dtype)))
+    for pattern in [0, 1, 2, infinity - 1, *rng.integers(0, infinity, 2000).tolist()]:
+        value = from_bits(pattern, dtype)[()]
+        assert bits(round_exact(Fraction(float(value)), dtype)) == pattern
+
+
+@finite_halves
+def test_midpoints_go_to_even_and_their_neighbours_to_the_nearest(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    infinity = int(bits(np.array(np.inf, dtype)))
+    little = Fraction(1, 2**1200)
+    for low in [0, 1, infinity - 2, *rng.integers(0, infinity - 1, 2000).tolist()]:
+        a, b = (Fraction(float(from_bits(v, dtype)[()])) for v in (low, low + 1))
+        middle = (a + b) / 2
+        assert bits(round_exact(middle, dtype)) == low + low % 2
+        assert bits(round_exact(middle - little, dtype)) == low
+        assert bits(round_exact(middle + little, dtype)) == low + 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "threshold"),
+    [
+        ("float64", 2**1024 - 2**970),
+        ("float32", 2**128 - 2**103),
+        (FLOATS[0], 2**128 - 2**119),
+        ("float16", 65520),
+    ],
+    ids=str,
+)
+def test_overflow_begins_at_the_threshold(dtype: object, threshold: int) -> None:
+    below = round_exact(Fraction(threshold) - Fraction(1, 2), dtype)
+    assert np.isfinite(float(below))
+    assert float(round_exact(Fraction(threshold), dtype)) == np.inf
+
+
+def test_integers_wrap() -> None:
+    assert round_exact(2**31, "int32") == -(2**31)
+    assert round_exact(2**64 + 5, "uint64") == 5

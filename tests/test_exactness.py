@@ -1,0 +1,153 @@
+"""Every result is correctly rounded: bits, against the oracle."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import hard_rows
+import numpy as np
+import pytest
+from oracle import (
+    BFLOAT16,
+    FLOATS,
+    INTEGERS,
+    PRECISION,
+    assert_same_bits,
+    bits,
+    expected,
+    from_bits,
+)
+
+import halfulp
+
+LENGTHS = (1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 65)
+ROWS = 500
+
+by_float = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+by_integer = pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+
+
+def test_the_plan_compares_at_least_200_000_reductions() -> None:
+    floats = len(FLOATS) * len(hard_rows.FAMILIES) * len(LENGTHS) * ROWS
+    integers = len(INTEGERS) * len(LENGTHS) * 10 * ROWS
+    assert floats + integers >= 200_000
+
+
+@pytest.mark.parametrize("family", hard_rows.FAMILIES, ids=lambda f: f.__name__)
+@by_float
+def test_hard_rows_are_correctly_rounded(
+    rng: np.random.Generator, dtype: np.dtype, family: hard_rows.Family
+) -> None:
+    for n in LENGTHS:
+        x = family(rng, dtype, ROWS, n)
+        want = expected(x, 1)
+        assert_same_bits(halfulp.sum_square(x, 1), want)
+        assert_same_bits(halfulp.sum_square(np.asfortranarray(x), 1), want)
+
+
+@pytest.mark.parametrize("target", FLOATS, ids=lambda t: f"to_{t}")
+@by_float
+def test_sums_are_rounded_once_to_any_float_type(
+    rng: np.random.Generator, dtype: np.dtype, target: np.dtype
+) -> None:
+    for family in hard_rows.FAMILIES:
+        x = family(rng, dtype, 60, 33)
+        assert_same_bits(halfulp.sum_square(x, 1, dtype=target), expected(x, 1, target))
+
+
+@by_integer
+def test_integers_are_exact_modulo_2_to_the_n(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    info = np.iinfo(dtype)
+    for n in LENGTHS:
+        x = rng.integers(info.min, info.max, (10 * ROWS, n), dtype=dtype, endpoint=True)
+        x[::3] %= 1000
+        want = expected(x, 1)
+        assert_same_bits(halfulp.sum_square(x, 1), want)
+        assert_same_bits(halfulp.sum_square(np.asfortranarray(x), 1), want)
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype(np.float16)], ids=str)
+def test_all_65536_values_of_a_half_type_are_squared_correctly(dtype: np.dtype) -> None:
+    x = from_bits(np.arange(65536), dtype)
+    want = expected(x, ())
+    assert_same_bits(halfulp.sum_square(x, ()), want)
+    assert_same_bits(halfulp.sum_square(x.reshape(-1, 1), 1), want)
+    assert_same_bits(halfulp.sum_square(x.reshape(1, -1), 0), want)
+
+
+@by_float
+def test_permutations_give_the_same_bits(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    for family in hard_rows.FAMILIES:
+        x = family(rng, dtype, 50, 100)
+        assert_same_bits(
+            halfulp.sum_square(rng.permuted(x, axis=1), 1), halfulp.sum_square(x, 1)
+        )
+
+
+@by_float
+def test_long_rows_straddle_every_block(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    for n in (127, 4095, 4096, 4097, 16383, 16385, 65537):
+        x = rng.standard_normal((2, n)).astype(dtype)
+        want = expected(x, 1)
+        assert_same_bits(halfulp.sum_square(x, 1), want)
+        assert_same_bits(halfulp.sum_square(np.asfortranarray(x), 1), want)
+        assert_same_bits(halfulp.sum_square(x), expected(x))
+
+
+@by_float
+def test_many_columns_straddle_every_tile(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    for n in (1023, 1024, 1025, 2049):
+        x = rng.standard_normal((5, n)).astype(dtype)
+        assert_same_bits(halfulp.sum_square(x, 0), expected(x, 0))
+
+
+@by_float
+def test_many_equal_terms_do_not_drift(dtype: np.dtype) -> None:
+    x = np.full(300_001, 0.1).astype(dtype)
+    assert_same_bits(halfulp.sum_square(x, dtype=np.float64), expected(x, None, np.float64))
+    assert_same_bits(halfulp.sum_square(x), expected(x))
+
+
+@by_float
+def test_sums_of_many_equal_ties_go_to_even(dtype: np.dtype) -> None:
+    # 2^p + 1 is a midpoint; it is reached by many ones.
+    p = min(PRECISION[dtype.name], 14)
+    big = 2.0 ** (PRECISION[dtype.name] // 2) if dtype.name != "float16" else 32.0
+    for more in range(4):
+        x = np.array([big] * 2 + [1.0] * (2**p + more)).astype(dtype)
+        assert_same_bits(halfulp.sum_square(x), expected(x))
+
+
+@by_float
+def test_bits_of_the_oracle_are_those_of_the_hardware(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    # One square: the multiplication of the type itself, or of a wider one, rounds it.
+    x = hard_rows.normal_values(rng, dtype, 1000, 1)[:, 0]
+    wide = np.float64 if dtype.itemsize < 8 else dtype
+    assert np.array_equal(bits((x.astype(wide) ** 2).astype(dtype)), bits(expected(x, ())))
+
+
+@by_float
+def test_hard_rows_hold_exact_ties_and_their_neighbours(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    x = hard_rows.ties_and_neighbours(rng, dtype, 300, 33)
+    exact = halfulp.exact_sum_square(x, 1)
+    ties = 0
+    for value, low in zip(exact, expected(x, 1), strict=True):
+        neighbours = [Fraction(float(v)) for v in (low, *np.nextafter(low, _ends(dtype)))]
+        ties += any(2 * value == neighbours[0] + other for other in neighbours[1:])
+    assert ties >= 50
+
+
+def _ends(dtype: np.dtype) -> np.ndarray:
+    return np.array([0, np.inf]).astype(dtype)

@@ -1,0 +1,154 @@
+"""Any strided array: the same bits as its contiguous copy, and never a copy of it."""
+
+from __future__ import annotations
+
+import resource
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from oracle import TYPES, assert_same_bits, bits, expected, from_bits
+
+import halfulp
+
+
+@st.composite
+def strided_arrays(draw: st.DrawFn) -> np.ndarray:
+    """Arrays of every order, stride, alignment and byte order, of small numbers."""
+    dtype = draw(st.sampled_from(TYPES))
+    rank = draw(st.integers(0, 5))
+    shape = draw(st.tuples(*[st.integers(0, 7)] * rank))
+    steps = draw(st.tuples(*[st.sampled_from([1, 1, 2, 3, -1, -2])] * rank))
+    order = draw(st.permutations(range(rank)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    held = [abs(step) * n for step, n in zip(steps, shape, strict=True)]
+    held = [held[i] for i in order]
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 200, held) / (1 if dtype.kind in "iu" else 8)
+    x = values.astype(dtype)
+    if draw(st.booleans()) and dtype.name != "bfloat16":
+        x = x.astype(dtype.newbyteorder())
+    if draw(st.booleans()):
+        memory = np.zeros(x.nbytes + 1, np.uint8)
+        unaligned = memory[1:].view(x.dtype) if x.size else memory[:0].view(x.dtype)
+        unaligned = unaligned.reshape(x.shape)
+        unaligned[...] = x
+        x = unaligned
+    x = x.transpose(np.argsort(order)) if rank else x
+    x = x[tuple(slice(None, None, step) for step in steps)]
+    if rank and draw(st.booleans()):
+        axis = draw(st.integers(0, rank - 1))
+        x = x[(slice(None),) * axis + (slice(0, 1),)] if x.shape[axis] else x
+        wide = list(x.shape)
+        wide[axis] = 0 if wide[axis] == 0 else draw(st.integers(1, 9))
+        x = np.broadcast_to(x, wide)
+    return x
+
+
+@given(x=strided_arrays(), data=st.data(), keepdims=st.booleans())
+def test_every_layout_and_axes(x: np.ndarray, data: st.DataObject, keepdims: bool) -> None:
+    axes = data.draw(
+        st.none() | st.lists(st.integers(-x.ndim, x.ndim - 1), unique_by=lambda a: a % x.ndim)
+        if x.ndim
+        else st.just([])
+    )
+    axis = None if axes is None else tuple(axes)
+    before = x.tobytes()
+    result = halfulp.sum_square(x, axis, keepdims=keepdims)
+    assert_same_bits(result, expected(x, axis, keepdims=keepdims))
+    assert x.tobytes() == before
+    if isinstance(result, np.ndarray):
+        assert result.flags.c_contiguous
+        assert not np.shares_memory(result, x)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((300, 200), 1),
+        ((300, 200), 0),
+        ((7, 130, 70), 1),
+        ((5, 6, 40, 30), (0, 2, 3)),
+        ((5, 6, 40, 30), (0, 2)),
+        ((5000, 3), 1),
+        ((3, 5000), 0),
+        ((5000, 3), 0),
+        ((3, 5000), 1),
+        ((40, 1, 50, 2), (0, 3)),
+    ],
+    ids=str,
+)
+def test_every_shape_of_loop(
+    rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], axis: int
+) -> None:
+    values = rng.integers(0, 100, shape)
+    x = (values if dtype.kind in "iu" else values / 64).astype(dtype)
+    want = expected(x, axis)
+    reverse = tuple(slice(None, None, -1) for _ in shape)
+    doubled = np.repeat(x, 2, axis=-1)
+    for same in (
+        x,
+        np.asfortranarray(x),
+        x.astype(dtype.newbyteorder()) if dtype.name != "bfloat16" else x,
+        doubled[..., ::2],
+        np.ascontiguousarray(x[reverse])[reverse],
+    ):
+        assert_same_bits(halfulp.sum_square(same, axis), want)
+
+
+def test_float64_unaligned_by_every_offset(rng: np.random.Generator) -> None:
+    x = rng.standard_normal(100)
+    memory = np.empty(x.nbytes + 8, np.uint8)
+    for offset in range(8):
+        view = memory[offset : offset + x.nbytes].view(np.float64)
+        view[...] = x
+        assert_same_bits(halfulp.sum_square(view), expected(x))
+
+
+def test_read_only_and_overlapping_views_are_read() -> None:
+    x = np.arange(10, dtype=np.float32)
+    x.flags.writeable = False
+    assert halfulp.sum_square(x) == 285
+    windows = np.lib.stride_tricks.sliding_window_view(x, 3)
+    assert_same_bits(halfulp.sum_square(windows, 1), expected(np.array(windows), 1))
+
+
+def test_more_than_2_to_the_31_elements_in_memory() -> None:
+    n = 2**31 + 9
+    x = np.zeros(n, np.float16)  # pages of zeros, not kept in memory
+    x[[0, 2**31 - 1, 2**31, n - 1]] = [1, 2, 4, 8]
+    assert halfulp.sum_square(x) == 85
+
+
+def test_more_than_2_to_the_31_elements_broadcast() -> None:
+    n = 2**31 + 9
+    ones = np.broadcast_to(np.int32(1), (n,))
+    assert halfulp.sum_square(ones, dtype=np.int64) == n
+    assert halfulp.sum_square(ones) == n - 2**32
+
+
+def test_no_layout_is_copied() -> None:
+    # A copy of the array would not fit the address space that is left.
+    x = np.ones((4096, 8192), np.float32)
+    views = [x, x.T, x[:, ::2], x[::-1], x[1::3, ::-1], x.astype(">f4")]
+    page = resource.getpagesize()
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * page
+    old = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**20, old[1]))
+    try:
+        totals = [halfulp.sum_square(view) for view in views]
+        columns = [halfulp.sum_square(view, 0) for view in views]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, old)
+    assert totals == [view.size for view in views]
+    assert all(np.all(c == v.shape[0]) for c, v in zip(columns, views, strict=True))
+
+
+def test_one_multiset_has_one_sum_in_every_layout(rng: np.random.Generator) -> None:
+    x = from_bits(rng.integers(0, 0x7F80, (64, 64)), "float32") + np.float32(0.1)
+    want = bits(halfulp.sum_square(x))
+    for same in (x.T, x[::-1, ::-1], x.reshape(4, 16, 64), np.roll(x, 7)):
+        assert np.array_equal(bits(halfulp.sum_square(same)), want)
