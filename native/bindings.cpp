@@ -26,10 +26,14 @@ int bfloat16_number = -1;
 std::optional<Type> type_of(PyArrayObject* array) {
   const int number = PyArray_TYPE(array);
   switch (number) {
-    case NPY_HALF: return Type::float16;
-    case NPY_FLOAT: return Type::float32;
-    case NPY_DOUBLE: return Type::float64;
-    default: break;
+    case NPY_HALF:
+      return Type::float16;
+    case NPY_FLOAT:
+      return Type::float32;
+    case NPY_DOUBLE:
+      return Type::float64;
+    default:
+      break;
   }
   if (number == bfloat16_number) return Type::bfloat16;
   const bool wide = PyArray_ITEMSIZE(array) == 8;
@@ -41,14 +45,22 @@ std::optional<Type> type_of(PyArrayObject* array) {
 
 int numpy_number(Type type) {
   switch (type) {
-    case Type::bfloat16: return bfloat16_number;
-    case Type::float16: return NPY_HALF;
-    case Type::float32: return NPY_FLOAT;
-    case Type::float64: return NPY_DOUBLE;
-    case Type::int32: return NPY_INT32;
-    case Type::int64: return NPY_INT64;
-    case Type::uint32: return NPY_UINT32;
-    case Type::uint64: return NPY_UINT64;
+    case Type::bfloat16:
+      return bfloat16_number;
+    case Type::float16:
+      return NPY_HALF;
+    case Type::float32:
+      return NPY_FLOAT;
+    case Type::float64:
+      return NPY_DOUBLE;
+    case Type::int32:
+      return NPY_INT32;
+    case Type::int64:
+      return NPY_INT64;
+    case Type::uint32:
+      return NPY_UINT32;
+    case Type::uint64:
+      return NPY_UINT64;
   }
   return -1;
 }
@@ -103,8 +115,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
     const int number = numpy_number(output_format->type);
     PyArray_Descr* descr = PyArray_DescrFromType(number);
     if (!descr) throw nb::python_error();
-    result = nb::steal(
-        PyArray_NewFromDescr(&PyArray_Type, descr, result_rank, shape, nullptr, nullptr, 0, nullptr));
+    result = nb::steal(PyArray_NewFromDescr(&PyArray_Type, descr, result_rank, shape, nullptr,
+                                            nullptr, 0, nullptr));
     if (!result.is_valid()) throw nb::python_error();
   } else {
     PyArrayObject* target = as_array(out);
@@ -193,9 +205,8 @@ nb::object import_dlpack(nb::ndarray<nb::ro> producer) {
       strides, const_cast<void*>(producer.data()), 0, nullptr));
   if (!view.is_valid()) throw nb::python_error();
   auto owner = std::make_unique<nb::ndarray<nb::ro>>(producer);
-  nb::capsule base(owner.get(), [](void* held) noexcept {
-    delete static_cast<nb::ndarray<nb::ro>*>(held);
-  });
+  nb::capsule base(owner.get(),
+                   [](void* held) noexcept { delete static_cast<nb::ndarray<nb::ro>*>(held); });
   owner.release();
   auto* array = reinterpret_cast<PyArrayObject*>(view.ptr());
   if (PyArray_SetBaseObject(array, base.release().ptr()) < 0) throw nb::python_error();
@@ -216,8 +227,8 @@ nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
   }
   std::vector<std::size_t> shape(PyArray_NDIM(array));
   for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = PyArray_DIM(array, i);
-  return nb::ndarray<nb::array_api>(PyArray_DATA(array), shape.size(), shape.data(), nb::borrow(data), nullptr,
-                       dtype);
+  return nb::ndarray<nb::array_api>(PyArray_DATA(array), shape.size(), shape.data(),
+                                    nb::borrow(data), nullptr, dtype);
 }
 
 std::vector<std::string> target_names() {
@@ -258,15 +269,16 @@ NB_MODULE(_core, module) {
                      "keepdims: bool, type_code: int, checked: bool, "
                      "out: numpy.ndarray | None) -> numpy.ndarray"),
              "Sum of squares along normalized axes, rounded to the type of an ONNX code.");
-  module.def("import_dlpack", &import_dlpack, nb::arg("producer"),
-             nb::sig("def import_dlpack(producer: object) -> numpy.ndarray"),
-             "A NumPy view of an object that has __dlpack__.");
+  module.def("import_dlpack", &import_dlpack, nb::arg("capsule"),
+             nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
+             "A NumPy view of the memory of a DLPack capsule.");
   module.def("export_dlpack", &export_dlpack, nb::arg("array"),
              nb::sig("def export_dlpack(array: numpy.ndarray) -> object"),
              "An object that has __dlpack__ and shares the array's memory.");
   module.def("target_names", &target_names,
              "The instruction sets that this processor can run, best first.");
-  module.def("chosen_target", [] { return chosen_target().name; },
-             "The instruction set whose kernels run.");
+  module.def(
+      "chosen_target", [] { return chosen_target().name; },
+      "The instruction set whose kernels run.");
   module.def("kernel_names", &kernel_names, "The kernels of the chosen instruction set.");
 }

@@ -63,14 +63,38 @@ constexpr const Format* find_format(Type type) {
 
 constexpr const Format& format_of(Type type) { return *find_format(type); }
 
-template <> struct Element<Type::bfloat16> { using Bits = std::uint16_t; };
-template <> struct Element<Type::float16> { using Bits = std::uint16_t; };
-template <> struct Element<Type::float32> { using Bits = std::uint32_t; };
-template <> struct Element<Type::float64> { using Bits = std::uint64_t; };
-template <> struct Element<Type::int32> { using Bits = std::uint32_t; };
-template <> struct Element<Type::int64> { using Bits = std::uint64_t; };
-template <> struct Element<Type::uint32> { using Bits = std::uint32_t; };
-template <> struct Element<Type::uint64> { using Bits = std::uint64_t; };
+template <>
+struct Element<Type::bfloat16> {
+  using Bits = std::uint16_t;
+};
+template <>
+struct Element<Type::float16> {
+  using Bits = std::uint16_t;
+};
+template <>
+struct Element<Type::float32> {
+  using Bits = std::uint32_t;
+};
+template <>
+struct Element<Type::float64> {
+  using Bits = std::uint64_t;
+};
+template <>
+struct Element<Type::int32> {
+  using Bits = std::uint32_t;
+};
+template <>
+struct Element<Type::int64> {
+  using Bits = std::uint64_t;
+};
+template <>
+struct Element<Type::uint32> {
+  using Bits = std::uint32_t;
+};
+template <>
+struct Element<Type::uint64> {
+  using Bits = std::uint64_t;
+};
 
 template <Type type>
 using Bits = typename Element<type>::Bits;

@@ -69,7 +69,8 @@ struct Compensated {
 
 template <Type type>
 const Bits<type>* row_of(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row) {
-  return reinterpret_cast<const Bits<type>*>(data + static_cast<std::ptrdiff_t>(row) * row_stride);
+  return reinterpret_cast<const Bits<type>*>(data +
+                                             static_cast<std::ptrdiff_t>(row) * row_stride);
 }
 
 // A whole vector whose elements past `count` are zeros, which add nothing.
@@ -194,7 +195,7 @@ void run(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
 }
 
 constexpr Kernel kKernels[] = {
-#define KERNEL(layout, method, type)                  \
+#define KERNEL(layout, method, type)                                          \
   {Layout::layout, Method::method, Type::type, #layout "_" #method "_" #type, \
    &run<Layout::layout, Method::method, Type::type>},
 #include "kernels.inc"

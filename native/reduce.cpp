@@ -141,14 +141,22 @@ class Reduction {
   // Decides one output that its state leaves open, by sums ever more exact of its terms.
   std::uint64_t resolve(const std::byte* input) {
     switch (request_.input_type) {
-      case Type::bfloat16: return resolve_as<Type::bfloat16>(input);
-      case Type::float16: return resolve_as<Type::float16>(input);
-      case Type::float32: return resolve_as<Type::float32>(input);
-      case Type::float64: return resolve_as<Type::float64>(input);
-      case Type::int32: return resolve_as<Type::int32>(input);
-      case Type::int64: return resolve_as<Type::int64>(input);
-      case Type::uint32: return resolve_as<Type::uint32>(input);
-      case Type::uint64: return resolve_as<Type::uint64>(input);
+      case Type::bfloat16:
+        return resolve_as<Type::bfloat16>(input);
+      case Type::float16:
+        return resolve_as<Type::float16>(input);
+      case Type::float32:
+        return resolve_as<Type::float32>(input);
+      case Type::float64:
+        return resolve_as<Type::float64>(input);
+      case Type::int32:
+        return resolve_as<Type::int32>(input);
+      case Type::int64:
+        return resolve_as<Type::int64>(input);
+      case Type::uint32:
+        return resolve_as<Type::uint32>(input);
+      case Type::uint64:
+        return resolve_as<Type::uint64>(input);
     }
     __builtin_unreachable();
   }
@@ -159,9 +167,8 @@ class Reduction {
       const Function kernel =
           find_kernel(chosen_target(), Layout::rows, Method::compensated, type);
       State state{};
-      for_each_chunk(input, [&](const std::byte* data, std::int64_t n) {
-        kernel(data, 0, 1, n, &state);
-      });
+      for_each_chunk(
+          input, [&](const std::byte* data, std::int64_t n) { kernel(data, 0, 1, n, &state); });
       std::uint64_t bits;
       if (decided(state, &bits)) return bits;
     }
@@ -208,16 +215,20 @@ class Reduction {
   void pack(const std::byte* source, std::int64_t rows, std::ptrdiff_t row_stride,
             std::int64_t columns, std::ptrdiff_t stride) {
     switch (bytes_) {
-      case 2: return pack_as<std::uint16_t>(source, rows, row_stride, columns, stride);
-      case 4: return pack_as<std::uint32_t>(source, rows, row_stride, columns, stride);
-      case 8: return pack_as<std::uint64_t>(source, rows, row_stride, columns, stride);
+      case 2:
+        return pack_as<std::uint16_t>(source, rows, row_stride, columns, stride);
+      case 4:
+        return pack_as<std::uint32_t>(source, rows, row_stride, columns, stride);
+      case 8:
+        return pack_as<std::uint64_t>(source, rows, row_stride, columns, stride);
     }
   }
 
   template <class T>
   void pack_as(const std::byte* source, std::int64_t rows, std::ptrdiff_t row_stride,
                std::int64_t columns, std::ptrdiff_t stride) {
-    const auto copy = request_.byte_swapped ? &copy_elements<T, true> : &copy_elements<T, false>;
+    const auto copy =
+        request_.byte_swapped ? &copy_elements<T, true> : &copy_elements<T, false>;
     copy(workspace_->packed, source, rows, row_stride, columns, stride);
   }
 

@@ -13,9 +13,9 @@ struct Request {
   const std::byte* input;
   std::byte* output;
   Type input_type;
-  Type output_type;  // of the same kind, float or integer, as input_type
+  Type output_type;   // of the same kind, float or integer, as input_type
   bool byte_swapped;  // the input; the output is in native order
-  bool checked;      // throw if an integer sum does not fit
+  bool checked;       // throw if an integer sum does not fit
 };
 
 // A checked sum that does not fit; the exact sum is sum[0] + 2^64 sum[1] + 2^128 sum[2].

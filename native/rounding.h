@@ -22,7 +22,7 @@ inline std::uint64_t round_to(const Format& format, std::uint64_t m, int e, bool
   if (exponent > format.emax) return format.infinity();
   const bool normal = exponent >= format.emin;
   const int kept = format.precision - (normal ? 0 : format.emin - exponent);
-  if (kept < 0) return 0;  // below half the least subnormal
+  if (kept < 0) return 0;                // below half the least subnormal
   const std::uint64_t rest = m << kept;  // kept <= 53
   std::uint64_t q = kept == 0 ? 0 : m >> (64 - kept);
   const std::uint64_t half = std::uint64_t{1} << 63;

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+
 from oracle import PRECISION, from_bits
 
 EMAX = {"bfloat16": 127, "float16": 15, "float32": 127, "float64": 1023}
@@ -57,7 +58,9 @@ def bits_below_two(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.nda
     top_exponent_bit = raw.dtype.type(1 << (8 * dtype.itemsize - 2))
     small = from_bits(raw & ~top_exponent_bit, dtype)
     with np.errstate(under="ignore"):
-        return np.ldexp(small.astype(float), rng.integers(-40, 3, (rows, 1))).astype(dtype)
+        return np.ldexp(small.astype(float), rng.integers(-40, 3, (rows, 1))).astype(
+            dtype
+        )
 
 
 def normal_values(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
@@ -106,7 +109,9 @@ def overflow_threshold(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np
     threshold = 2 ** (emax + 1) - 2 ** (emax - p)
     result = np.zeros((rows, n), dtype)
     for row in result:
-        target = threshold + int(rng.integers(-2, 3)) * 2 ** int(rng.integers(0, emax - p))
+        target = threshold + int(rng.integers(-2, 3)) * 2 ** int(
+            rng.integers(0, emax - p)
+        )
         values = _scaled(_squares_that_sum_to(target, dtype, n), 0, dtype)
         row[: len(values)] = values
     return result

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import BFLOAT16, TYPES, assert_same_bits, expected
 
 import halfulp
 from halfulp import _core
 from halfulp.arrays import as_array
+from oracle import BFLOAT16, TYPES, assert_same_bits, expected
 
 
 class Foreign:
@@ -32,7 +32,9 @@ class Foreign:
         return (self.device, 0)
 
     def __array_namespace__(self) -> Any:
-        return SimpleNamespace(from_dlpack=lambda x: Foreign(_core.import_dlpack(x)))
+        return SimpleNamespace(
+            from_dlpack=lambda x: Foreign(_core.import_dlpack(x.__dlpack__()))
+        )
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -73,7 +75,10 @@ def test_read_only_producers_are_read() -> None:
 
 def test_axes_may_be_foreign_too() -> None:
     x = np.arange(6.0).reshape(2, 3)
-    assert halfulp.reduce_sum_square(x, Foreign(np.array([1]))).tolist() == [[5.0], [50.0]]
+    assert halfulp.reduce_sum_square(x, Foreign(np.array([1]))).tolist() == [
+        [5.0],
+        [50.0],
+    ]
 
 
 def test_a_library_without_from_dlpack_gets_a_numpy_array() -> None:
@@ -101,13 +106,17 @@ def test_what_the_library_refuses_is_told() -> None:
         def __dlpack__(self, **arguments: Any) -> Any:
             raise BufferError("it requires grad")
 
-    with pytest.raises(halfulp.UnsupportedTypeError, match="Refusing cannot be read: it requires"):
+    with pytest.raises(
+        halfulp.UnsupportedTypeError, match="Refusing cannot be read: it requires"
+    ):
         halfulp.sum_square(Refusing(np.ones(3)))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool", "complex64"])
 def test_foreign_arrays_of_other_types_are_refused(dtype: str) -> None:
-    with pytest.raises(halfulp.UnsupportedTypeError, match=f"dtype {dtype}; allowed: bfloat16"):
+    with pytest.raises(
+        halfulp.UnsupportedTypeError, match=f"dtype {dtype}; allowed: bfloat16"
+    ):
         halfulp.sum_square(Foreign(np.ones(3, dtype)))
 
 
@@ -118,7 +127,10 @@ def _run(code: str) -> str:
 
 
 def test_importing_halfulp_imports_no_integration() -> None:
-    code = "import sys, halfulp; print([m for m in ('onnx', 'typer', 'rich') if m in sys.modules])"
+    code = (
+        "import sys, halfulp;"
+        "print([m for m in ('onnx', 'typer', 'rich') if m in sys.modules])"
+    )
     assert _run(code).strip() == "[]"
 
 

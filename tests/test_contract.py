@@ -12,22 +12,34 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import hard_rows
 import numpy as np
 import pytest
-from oracle import FLOATS, TYPES, assert_same_bits, bits, expected, from_bits
 
 import halfulp
+import hard_rows
 from halfulp.spec.rules import VERSIONS, normalize_axes, version_for
+from oracle import FLOATS, TYPES, assert_same_bits, bits, expected, from_bits
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize(
     ("opset", "since"),
-    [(1, 1), (10, 1), (11, 11), (12, 11), (13, 13), (17, 13), (18, 18), (23, 18), (999, 18)],
+    [
+        (1, 1),
+        (10, 1),
+        (11, 11),
+        (12, 11),
+        (13, 13),
+        (17, 13),
+        (18, 18),
+        (23, 18),
+        (999, 18),
+    ],
 )
-def test_1_the_version_is_the_newest_that_the_opset_allows(opset: int, since: int) -> None:
+def test_1_the_version_is_the_newest_that_the_opset_allows(
+    opset: int, since: int
+) -> None:
     assert version_for(opset).since == since
 
 
@@ -47,9 +59,7 @@ def test_2_empty_axes_reduce_all_axes(axes: object) -> None:
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("axes", [None, [], np.zeros(0, np.int64)], ids=str)
 def test_2_empty_axes_with_noop_square_every_element(axes: object, keepdims: int) -> None:
-    result = halfulp.reduce_sum_square(
-        X, axes, keepdims=keepdims, noop_with_empty_axes=1
-    )
+    result = halfulp.reduce_sum_square(X, axes, keepdims=keepdims, noop_with_empty_axes=1)
     assert_same_bits(result, X * X)
 
 
@@ -73,8 +83,12 @@ def test_3_axes_out_of_range_are_errors(axis: int) -> None:
 
 
 def test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy() -> None:
-    assert_same_bits(halfulp.reduce_sum_square(X, [1, 1, -2]), expected(X, 1, keepdims=True))
-    with pytest.raises(halfulp.AxesError, match="axis 1 is given twice; allowed: each axis once"):
+    assert_same_bits(
+        halfulp.reduce_sum_square(X, [1, 1, -2]), expected(X, 1, keepdims=True)
+    )
+    with pytest.raises(
+        halfulp.AxesError, match="axis 1 is given twice; allowed: each axis once"
+    ):
         halfulp.sum_square(X, (1, -2))
 
 
@@ -108,7 +122,9 @@ def test_5_rank_0_gives_the_square(dtype: np.dtype) -> None:
     for keepdims in (0, 1):
         result = halfulp.reduce_sum_square(x, keepdims=keepdims)
         assert_same_bits(result, np.array(9).astype(dtype))
-    with pytest.raises(halfulp.AxesError, match="rank 0; allowed: none, a scalar has no axes"):
+    with pytest.raises(
+        halfulp.AxesError, match="rank 0; allowed: none, a scalar has no axes"
+    ):
         halfulp.reduce_sum_square(x, [0])
 
 
@@ -228,7 +244,10 @@ def test_8_status_flags_are_put_back() -> None:
 
 
 def test_9_integers_are_exact_modulo_2_to_the_n() -> None:
-    assert halfulp.sum_square(np.array([70000, 70000], np.int32)) == 9_800_000_000 % 2**32 - 0
+    assert (
+        halfulp.sum_square(np.array([70000, 70000], np.int32))
+        == 9_800_000_000 % 2**32 - 0
+    )
     assert halfulp.sum_square(np.array([94906267, 3], np.int64)) == 9007199515875298
     assert halfulp.sum_square(np.array([46341, 2], np.int32)) == -2147479011
     assert halfulp.sum_square(np.array([2**32 - 1, 1], np.uint64)) == (2**32 - 1) ** 2 + 1
@@ -293,7 +312,10 @@ def test_the_versions_are_those_of_the_installed_onnx() -> None:
     for version in VERSIONS:
         schema = by_since[version.since]
         assert sorted(schema.attributes) == sorted(version.attributes)
-        types = {t.removeprefix("tensor(")[:-1] for t in schema.type_constraints[0].allowed_type_strs}
+        types = {
+            t.removeprefix("tensor(")[:-1]
+            for t in schema.type_constraints[0].allowed_type_strs
+        }
         assert types == set(version.types)
         assert len(schema.inputs) == (2 if version.axes == "input" else 1)
         assert schema.attributes["keepdims"].default_value.i == 1

@@ -1,10 +1,11 @@
-"""Every example in a docstring does what it shows."""
+"""Every example in a docstring and in the README does what it shows."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,19 @@ def test_examples_in_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
+def test_examples_in_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[1]
+    monkeypatch.chdir(root)  # where its reader stands
+    result = doctest.testfile(str(root / "README.md"), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
 def test_public_functions_have_examples() -> None:
     finder = doctest.DocTestFinder()
-    for function in (halfulp.sum_square, halfulp.reduce_sum_square, halfulp.exact_sum_square):
+    for function in (
+        halfulp.sum_square,
+        halfulp.reduce_sum_square,
+        halfulp.exact_sum_square,
+    ):
         assert any(test.examples for test in finder.find(function))

@@ -7,16 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from oracle import FLOATS, INTEGERS, bits, from_bits
 
 import halfulp
 from halfulp.exact import round_exact
+from oracle import FLOATS, INTEGERS, bits, from_bits
 
 finite_halves = pytest.mark.parametrize("dtype", FLOATS, ids=str)
 
 
 @finite_halves
-def test_the_exact_sum_is_the_sum_of_fractions(rng: np.random.Generator, dtype: np.dtype) -> None:
+def test_the_exact_sum_is_the_sum_of_fractions(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
     x = rng.standard_normal(200).astype(dtype)
     x[:3] = from_bits([1, 2, 3], dtype)
     assert halfulp.exact_sum_square(x) == sum(Fraction(float(v)) ** 2 for v in x)
@@ -50,7 +52,9 @@ def test_axes_and_shapes() -> None:
 
 
 @finite_halves
-def test_rounding_is_the_identity_on_the_type(rng: np.random.Generator, dtype: np.dtype) -> None:
+def test_rounding_is_the_identity_on_the_type(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
     infinity = int(bits(np.array(np.inf, dtype)))
     for pattern in [0, 1, 2, infinity - 1, *rng.integers(0, infinity, 2000).tolist()]:
         value = from_bits(pattern, dtype)[()]

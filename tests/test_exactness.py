@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import hard_rows
 import numpy as np
 import pytest
+
+import halfulp
+import hard_rows
 from oracle import (
     BFLOAT16,
     FLOATS,
@@ -17,8 +19,6 @@ from oracle import (
     expected,
     from_bits,
 )
-
-import halfulp
 
 LENGTHS = (1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 65)
 ROWS = 500
@@ -112,7 +112,9 @@ def test_many_columns_straddle_every_tile(
 @by_float
 def test_many_equal_terms_do_not_drift(dtype: np.dtype) -> None:
     x = np.full(300_001, 0.1).astype(dtype)
-    assert_same_bits(halfulp.sum_square(x, dtype=np.float64), expected(x, None, np.float64))
+    assert_same_bits(
+        halfulp.sum_square(x, dtype=np.float64), expected(x, None, np.float64)
+    )
     assert_same_bits(halfulp.sum_square(x), expected(x))
 
 
@@ -133,7 +135,9 @@ def test_bits_of_the_oracle_are_those_of_the_hardware(
     # One square: the multiplication of the type itself, or of a wider one, rounds it.
     x = hard_rows.normal_values(rng, dtype, 1000, 1)[:, 0]
     wide = np.float64 if dtype.itemsize < 8 else dtype
-    assert np.array_equal(bits((x.astype(wide) ** 2).astype(dtype)), bits(expected(x, ())))
+    assert np.array_equal(
+        bits((x.astype(wide) ** 2).astype(dtype)), bits(expected(x, ()))
+    )
 
 
 @by_float

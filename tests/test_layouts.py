@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from oracle import TYPES, assert_same_bits, bits, expected, from_bits
 
 import halfulp
+from oracle import TYPES, assert_same_bits, bits, expected, from_bits
 
 
 @st.composite
@@ -47,9 +47,12 @@ def strided_arrays(draw: st.DrawFn) -> np.ndarray:
 
 
 @given(x=strided_arrays(), data=st.data(), keepdims=st.booleans())
-def test_every_layout_and_axes(x: np.ndarray, data: st.DataObject, keepdims: bool) -> None:
+def test_every_layout_and_axes(
+    x: np.ndarray, data: st.DataObject, keepdims: bool
+) -> None:
     axes = data.draw(
-        st.none() | st.lists(st.integers(-x.ndim, x.ndim - 1), unique_by=lambda a: a % x.ndim)
+        st.none()
+        | st.lists(st.integers(-x.ndim, x.ndim - 1), unique_by=lambda a: a % x.ndim)
         if x.ndim
         else st.just([])
     )

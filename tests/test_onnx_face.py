@@ -56,7 +56,13 @@ def test_documented_examples(example: dict[str, Any]) -> None:
 def test_axes_are_a_sequence_or_an_int64_array() -> None:
     x = np.arange(6.0).reshape(1, 2, 3)
     want = expected(x, (0, 2), keepdims=True)
-    for axes in ([0, 2], (0, -1), np.array([0, 2]), np.array([2, 0])[::-1], range(0, 3, 2)):
+    for axes in (
+        [0, 2],
+        (0, -1),
+        np.array([0, 2]),
+        np.array([2, 0])[::-1],
+        range(0, 3, 2),
+    ):
         assert_same_bits(halfulp.reduce_sum_square(x, axes), want)
 
 

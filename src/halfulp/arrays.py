@@ -59,22 +59,21 @@ def _from_dlpack(x: Any, what: str) -> Array:
         raise ArgumentError(f"{what}: {name} tells no DLPack device: {error}") from error
     if device != _DLPACK_CPU:
         raise ArgumentError(
-            f"{what}: {name} is on DLPack device {device}; allowed: {_DLPACK_CPU}, the CPU"
+            f"{what}: {name} is on DLPack device {device}; "
+            f"allowed: {_DLPACK_CPU}, the CPU"
         )
     try:
-        return _core.import_dlpack(x)
-    except Exception as error:
-        reason = _refusal(x) or error
-        raise UnsupportedTypeError(f"{what}: {name} cannot be read: {reason}") from error
+        return _core.import_dlpack(_export(x))
+    except Exception as error:  # whatever another library raises
+        raise UnsupportedTypeError(f"{what}: {name} cannot be read: {error}") from error
 
 
-def _refusal(x: Any) -> Exception | None:
-    """What the library itself says against exporting `x`."""
+def _export(x: Any) -> Any:
+    """The capsule, by version 1 of the protocol (which knows read-only) or version 0."""
     try:
-        x.__dlpack__()
-    except Exception as error:
-        return error
-    return None
+        return x.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return x.__dlpack__()
 
 
 def _restore_to(x: Any) -> Restore | None:

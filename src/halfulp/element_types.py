@@ -40,7 +40,8 @@ class ElementType:
         if self.name == "bfloat16":
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
+            dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return dtype
         return np.dtype(self.numpy_name)
 
 

@@ -72,9 +72,10 @@ def exact_sum_square(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | float:
     native = row.astype(row.dtype.newbyteorder("="))
     if kind.kind == "integer":
-        return sum(value * value for value in native.tolist())
+        values: list[int] = native.tolist()
+        return sum(value * value for value in values)
     significand_bits, exponent_bits = _FIELDS[kind.name]
-    bits = native.view(f"u{native.dtype.itemsize}").tolist()
+    bits: list[int] = native.view(f"u{native.dtype.itemsize}").tolist()
     all_ones = 2**exponent_bits - 1
     total = 0  # in units of the least positive number, squared
     infinite = False
@@ -125,24 +126,21 @@ def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
 
 def _float_bits(value: Fraction | int | float, kind: ElementType) -> int:
     significand_bits, exponent_bits = _FIELDS[kind.name]
-    infinity = (2**exponent_bits - 1) << significand_bits
+    infinity = ((1 << exponent_bits) - 1) << significand_bits
     if isinstance(value, float):
         return infinity | (value != math.inf) << (significand_bits - 1)
     if value == 0:
         return 0
-    bias = 2 ** (exponent_bits - 1) - 1
-    # The exponent of the last place of the result: of the binade, or of subnormals.
-    last = 1 - bias - significand_bits
+    bias = (1 << (exponent_bits - 1)) - 1
     numerator, denominator = value.numerator, value.denominator
-    # floor(log2(value)) or one more
-    magnitude = numerator.bit_length() - denominator.bit_length()
-    if numerator * 2 ** max(-magnitude, 0) < denominator * 2 ** max(magnitude, 0):
-        magnitude -= 1
-    place = max(last, magnitude - significand_bits)
-    quotient, rest = divmod(
-        numerator * 2 ** max(-place, 0), denominator * 2 ** max(place, 0)
-    )
-    twice = 2 * rest - denominator * 2 ** max(place, 0)
-    if twice > 0 or (twice == 0 and quotient % 2):
+    exponent = numerator.bit_length() - denominator.bit_length()  # floor(log2) or 1 more
+    if numerator << max(-exponent, 0) < denominator << max(exponent, 0):
+        exponent -= 1
+    # The exponent of the last place of the result: of the binade, or of subnormals.
+    least = 1 - bias - significand_bits
+    place = max(least, exponent - significand_bits)
+    divisor = denominator << max(place, 0)
+    quotient, rest = divmod(numerator << max(-place, 0), divisor)
+    if 2 * rest > divisor or (2 * rest == divisor and quotient % 2):
         quotient += 1
-    return min(((place - last) << significand_bits) + quotient, infinity)
+    return min(((place - least) << significand_bits) + quotient, infinity)

@@ -186,6 +186,7 @@ def _target(source: ElementType, dtype: npt.DTypeLike | None, out: Any) -> Eleme
     if out is not None and not isinstance(out, np.ndarray):
         raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
     if dtype is None:
+        assert out is not None
         target = element_type(out.dtype, "out")
     else:
         try:
@@ -195,9 +196,13 @@ def _target(source: ElementType, dtype: npt.DTypeLike | None, out: Any) -> Eleme
         except TypeError as error:
             raise ArgumentError(f"dtype is {dtype!r}, not a dtype: {error}") from error
         if out is not None and element_type(out.dtype, "out") is not target:
-            raise ArgumentError(f"out has dtype {out.dtype}; allowed: {target.numpy_name}")
+            raise ArgumentError(
+                f"out has dtype {out.dtype}; allowed: {target.numpy_name}"
+            )
     if target.kind != source.kind:
-        allowed = ", ".join(t.numpy_name for t in BY_CODE.values() if t.kind == source.kind)
+        allowed = ", ".join(
+            t.numpy_name for t in BY_CODE.values() if t.kind == source.kind
+        )
         raise UnsupportedTypeError(
             f"the result of {source.numpy_name} data has dtype {target.numpy_name}; "
             f"allowed: {allowed}"

@@ -16,8 +16,9 @@ from onnx.reference import ReferenceEvaluator
 from halfulp.onnx.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
+from halfulp.onnx.gaps import Loop, ZipMap
 from halfulp.onnx.inputs import check_declared, check_inputs
-from halfulp.onnx.operators import Loop, ReduceSumSquare
+from halfulp.onnx.operators import ReduceSumSquare
 from halfulp.onnx.prepare import prepare
 from halfulp.onnx.structure import check_structure
 from halfulp.onnx.tensors import read_tensor
@@ -26,6 +27,8 @@ from halfulp.onnx.validate import check_types
 # Shape inference copies a model; it needs the values of small tensors only, as
 # shapes, axes and the like.
 _SMALL_TENSOR = 1024
+
+_OPERATORS = [ReduceSumSquare, Loop, ZipMap]
 
 
 def run_model(
@@ -64,7 +67,7 @@ def run_model(
     ReduceSumSquare runs in halfulp in the graph, in nested graphs and in
     functions; a node has the newest version that the opset around it allows,
     and a later opset than any known means version 18. All other operators run
-    in onnx's reference evaluator.
+    in onnx's reference evaluator, but for Loop and ZipMap, which it runs wrong or lacks.
 
     Examples
     --------
@@ -127,7 +130,7 @@ class _Evaluator(ReferenceEvaluator):
     """onnx's evaluator, with the operators here in nested graphs and functions too."""
 
     def __init__(self, proto: Any, **options: Any) -> None:
-        super().__init__(proto, **{**options, "new_ops": [ReduceSumSquare, Loop]})
+        super().__init__(proto, **{**options, "new_ops": _OPERATORS})
 
     def run(self, output_names: Any, feed_inputs: Any, *args: Any, **options: Any) -> Any:
         # A nested graph is fed all values around it; its own initializers have

@@ -21,7 +21,9 @@ def one_line(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Say in one line why `error` was raised."""
+    """Say in one line why `error` was raised: what its first cause says."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(f"{type(error).__name__}: {error}")

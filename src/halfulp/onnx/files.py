@@ -1,14 +1,17 @@
-"""Reads models and input files.
+"""Reads models and arrays from files, and writes arrays.
 
 May import errors, faults and tensors only. Nothing in a file is ever executed:
-NumPy files are read without pickle.
+NumPy files are read and written without pickle.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,17 +90,56 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     return loaded
 
 
+def check_writable(path: Path) -> None:
+    """Raise a ModelError unless `save_arrays` may write to `path`."""
+    if path.exists() and not path.is_file():
+        raise ModelError(f"the output {str(path)!r} exists and is no file")
+    if not path.parent.is_dir():
+        raise ModelError(f"the folder of the output {str(path)!r} does not exist")
+
+
+def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write an .npz file of named arrays, whole or not at all.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be written; what was at `path` is still there.
+    """
+    check_writable(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    with model_errors(f"the output {str(path)!r} cannot be written"):
+        try:
+            with temporary.open("xb") as file:
+                _write_npz(file, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    # numpy.savez cannot write arrays that are named as one of its parameters.
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            # Strings are objects in ONNX's arrays, which only pickle could write.
+            plain = array.astype(np.str_) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, plain, allow_pickle=False)
+
+
 def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    with model_errors(f"the file {str(path)!r} cannot be read as .npy or .npz"):
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            with loaded:
-                arrays = {name: loaded[name] for name in loaded.files}
+    what = f"the file {str(path)!r}"
+    with model_errors(f"{what} cannot be read as .npy or .npz"), path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            raise ModelError(f"the file {str(path)!r} holds {name!r}, which is no array")
+            raise ModelError(f"{what} holds {name!r}, which is no array")
     return arrays
 
 

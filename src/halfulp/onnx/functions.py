@@ -19,7 +19,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.nodes import label, subgraphs, walk
+from halfulp.onnx.nodes import place, subgraphs, walk
 
 # The domain of the copies; no other operator is in it.
 DOMAIN = "halfulp.functions"
@@ -44,7 +44,7 @@ def specialize_functions(model: ModelProto) -> None:
     for function in model.functions:
         key = (function.domain, function.name, function.overload)
         if key in functions:
-            raise ModelError(f"function {function.name!r} is defined twice; allowed: once")
+            raise ModelError(f"function {function.name!r} is defined twice")
         functions[key] = FunctionProto()
         functions[key].CopyFrom(function)
     del model.functions[:]
@@ -79,7 +79,7 @@ class _Specializer:
         function = self._functions[called]
         _check_call(node, function)
         if called in self._open:
-            raise ModelError(f"function {function.name!r} calls itself; allowed: no cycle")
+            raise ModelError(f"function {function.name!r} calls itself")
         bound = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
         absent = frozenset(
             name
@@ -127,7 +127,7 @@ def _fill_attributes(node: NodeProto, bound: _Attributes | None) -> None:
             continue
         if bound is None:
             raise ModelError(
-                f"{label(node)}: attribute {attribute.name!r} refers to an attribute of "
+                f"{place(node)}: attribute {attribute.name!r} refers to an attribute of "
                 "a function; allowed: in a function only"
             )
         value = bound.get(attribute.ref_attr_name)
@@ -141,14 +141,14 @@ def _fill_attributes(node: NodeProto, bound: _Attributes | None) -> None:
 
 def _check_call(node: NodeProto, function: FunctionProto) -> None:
     declared = [*function.attribute, *(a.name for a in function.attribute_proto)]
-    where = f"{label(node)} (function {function.name!r}): "
+    here = f"{place(node)} (function {function.name!r}): "
     for attribute in node.attribute:
         if attribute.name not in declared:
             raise ModelError(
-                f"{where}attribute {attribute.name!r} is not allowed; "
-                f"allowed: {', '.join(declared) or 'none'}"
+                f"{here}attribute {attribute.name!r} is not allowed; "
+                f"allowed: {', '.join(map(repr, declared)) or 'none'}"
             )
     for what in ("input", "output"):
         given, allowed = len(getattr(node, what)), len(getattr(function, what))
         if given > allowed:
-            raise ModelError(f"{where}has {given} {what}s; allowed: {allowed} at most")
+            raise ModelError(f"{here}has {given} {what}s; allowed: {allowed} at most")

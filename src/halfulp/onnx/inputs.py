@@ -56,7 +56,7 @@ def check_inputs(
     """
     if not isinstance(inputs, Mapping):
         raise ArgumentError(
-            f"inputs is a {type(inputs).__name__}; allowed: a mapping from names to arrays"
+            f"inputs is a {type(inputs).__name__}; allowed: a mapping of names to arrays"
         )
     names = [value.name for value in declared]
     allowed = ", ".join(repr(name) for name in names) or "none"

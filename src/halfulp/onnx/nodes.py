@@ -19,7 +19,7 @@ from halfulp.spec.rules import OPERATOR, OperatorVersion, check_flag, version_fo
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")
 
-_WHERE = "halfulp.where"
+_PLACE = "halfulp.place"
 
 _ATTRIBUTE_TYPES = {
     "axes": AttributeProto.INTS,
@@ -68,8 +68,8 @@ def label(node: NodeProto, index: int | None = None) -> str:
     """Name `node`: by its name, else by its index and output."""
     if node.name:
         return f"node {node.name!r}"
-    place = "" if index is None else f" #{index}"
-    return f"node{place} (output {''.join(node.output[:1])!r})"
+    number = "" if index is None else f" #{index}"
+    return f"node{number} (output {''.join(node.output[:1])!r})"
 
 
 def is_reduce(node: NodeProto) -> bool:
@@ -78,18 +78,18 @@ def is_reduce(node: NodeProto) -> bool:
 
 
 def describe(path: str, opset: int) -> str:
-    """Return what starts an error of the ReduceSumSquare node at `path`."""
-    return f"{path} ({version_for(opset)}, opset {opset}): "
+    """Name the ReduceSumSquare node at `path`, with its version."""
+    return f"{path} ({version_for(opset)}, opset {opset})"
 
 
-def set_where(node: NodeProto, where: str) -> None:
-    """Leave with `node` what starts its errors; `where` finds it again."""
-    node.metadata_props.add(key=_WHERE, value=where)
+def set_place(node: NodeProto, place: str) -> None:
+    """Note in `node` how errors name it; `place` finds it again."""
+    node.metadata_props.add(key=_PLACE, value=place)
 
 
-def where(node: NodeProto) -> str | None:
-    """Return what `set_where` left last."""
-    found = [entry.value for entry in node.metadata_props if entry.key == _WHERE]
+def place(node: NodeProto) -> str | None:
+    """Return how errors name `node`, as `set_place` noted it last."""
+    found = [entry.value for entry in node.metadata_props if entry.key == _PLACE]
     return found[-1] if found else None
 
 
@@ -172,8 +172,8 @@ def _check_arity(node: NodeProto, version: OperatorVersion, where: str) -> None:
 def _attribute_not_allowed(name: str, version: OperatorVersion) -> str:
     if name == "axes":
         return (
-            f"axes is given as an attribute; from opset 18 axes is an input of {OPERATOR}, "
-            "not an attribute; convert the node or import opset 17"
+            "axes is given as an attribute; from opset 18 axes is an input of "
+            f"{OPERATOR}, not an attribute; convert the node or import opset 17"
         )
     hint = " (it exists from opset 18 on)" if name in _ATTRIBUTE_TYPES else ""
     allowed = ", ".join(version.attributes)

@@ -1,4 +1,4 @@
-"""Operators for onnx's reference evaluator.
+"""ReduceSumSquare as an operator of onnx's reference evaluator.
 
 May import errors, element_types, spec.rules, faults, nodes and tensors, and the
 NumPy face.
@@ -12,18 +12,17 @@ import numpy as np
 import onnx
 from onnx import NodeProto
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops.op_loop import Loop as _ReferenceLoop
 
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
 from halfulp.faces import reduce_sum_square
 from halfulp.onnx.faults import halfulp_error
-from halfulp.onnx.nodes import axes_values, describe, label, read_node, where
-from halfulp.onnx.tensors import dtype_name, tensor_dtype
+from halfulp.onnx.nodes import axes_values, describe, label, place, read_node
+from halfulp.onnx.tensors import dtype_name
 from halfulp.spec.rules import OPERATOR, check_flag, check_type, reduced_axes
 
 
-class ReduceSumSquare(OpRun):  # type: ignore[misc]
+class ReduceSumSquare(OpRun):
     """ReduceSumSquare of ONNX, every version, correctly rounded.
 
     For ``onnx.reference.ReferenceEvaluator(model, new_ops=[ReduceSumSquare])``.
@@ -58,7 +57,7 @@ class ReduceSumSquare(OpRun):  # type: ignore[misc]
 
     def __init__(self, onnx_node: NodeProto, run_params: dict[str, Any]) -> None:
         opset = run_params["opsets"][onnx_node.domain]
-        self._where = where(onnx_node) or describe(label(onnx_node), opset)
+        self._where = f"{place(onnx_node) or describe(label(onnx_node), opset)}: "
         self._version = read_node(onnx_node, opset, self._where).version
         # Without a schema OpRun would take the defaults of the newest version.
         schema = onnx.defs.get_schema(OPERATOR, self._version.since, "")
@@ -66,7 +65,7 @@ class ReduceSumSquare(OpRun):  # type: ignore[misc]
 
     def run(self, *args: Any, **context: Any) -> Any:
         try:
-            return super().run(*args, **context)
+            return super().run(*args, **context)  # type: ignore[no-untyped-call]
         except TypeError as error:
             # OpRun wraps every TypeError, and UnsupportedTypeError is one.
             raise halfulp_error(error) or error from None
@@ -92,53 +91,4 @@ class ReduceSumSquare(OpRun):  # type: ignore[misc]
         reduced = reduced_axes(
             axes, data.ndim, noop_with_empty_axes=noop, where=self._where
         )
-        return (
-            reduce_sum_square(data, reduced, keepdims=keep, noop_with_empty_axes=1),
-        )
-
-
-class Loop(_ReferenceLoop):  # type: ignore[misc]
-    """Loop as ONNX specifies it.
-
-    onnx's evaluator runs no iteration when the condition is left out, stacks
-    outputs of iterations along an axis that is there, not along a new one, and
-    fails without iterations.
-    """
-
-    def _run(
-        self,
-        trip_count: Any,
-        condition: Any,
-        *initial: Any,
-        context: dict[str, Any],
-        attributes: Any = None,
-        **_: Any,
-    ) -> tuple[Any, ...]:
-        names = self.body.input_names
-        state = list(initial)
-        scanned: list[list[Any]] = [[] for _ in self.body.output_names[1 + len(state) :]]
-        going = condition is None or bool(condition)
-        limit = np.inf if trip_count is None else int(trip_count)
-        iteration = 0
-        while going and iteration < limit:
-            values = [np.array(iteration, np.int64), np.array(going), *state]
-            inputs = {**context, **dict(zip(names, values, strict=True))}
-            kept, *outputs = self._run_body(inputs, attributes=attributes)
-            going = bool(kept)
-            state = outputs[: len(state)]
-            for values, value in zip(scanned, outputs[len(state) :], strict=True):
-                values.append(value)
-            iteration += 1
-        declared = self.body.output_types[1 + len(state) :]
-        stacked = [
-            np.stack(values) if values else _no_iterations(type_)
-            for values, type_ in zip(scanned, declared, strict=True)
-        ]
-        return self._check_and_fix_outputs((*state, *stacked))
-
-
-def _no_iterations(declared: onnx.TypeProto) -> np.ndarray[Any, Any]:
-    """Return what no iterations stack up to, where unknown dimensions are 0."""
-    tensor = declared.tensor_type
-    dtype = tensor_dtype(tensor.elem_type, "output of a Loop without iterations")
-    return np.empty((0, *(dim.dim_value for dim in tensor.shape.dim)), dtype)
+        return (reduce_sum_square(data, reduced, keepdims=keep, noop_with_empty_axes=1),)

@@ -17,7 +17,7 @@ from halfulp.onnx.nodes import (
     describe,
     is_reduce,
     read_node,
-    set_where,
+    set_place,
     subgraphs,
     walk,
 )
@@ -31,8 +31,8 @@ def prepare(model: ModelProto) -> None:
     Afterwards the domain of ONNX's operators is ``""`` only, with an opset that
     the installed onnx knows; no node has an output without a name; and each
     ReduceSumSquare node, nested ones and those of functions included, obeys the
-    rules of its version as far as it says by itself. It knows what starts its
-    errors, and a node of another domain its path (`halfulp.onnx.nodes.where`).
+    rules of its version as far as it says by itself. Every node knows how errors
+    name it (`halfulp.onnx.nodes.place`).
 
     Raises
     ------
@@ -75,11 +75,9 @@ def _prepare_nodes(
                     "allowed: opset 1 and later"
                 )
             if is_reduce(node):
-                where = describe(here, opset)
-                read_node(node, opset, where)
-                set_where(node, where)
-        else:
-            set_where(node, here)
+                here = describe(here, opset)
+                read_node(node, opset, f"{here}: ")
+        set_place(node, here)
         _name_outputs(node, numbers)
         _check_tensors(node, here)
 
@@ -99,7 +97,7 @@ def _opset(scope: ModelProto | FunctionProto) -> int | None:
         )
     if not opsets:
         return None
-    opset = opsets.pop()
+    opset: int = opsets.pop()
     version_for(opset)
     known = min(opset, onnx.defs.onnx_opset_version())
     imports = [onnx.helper.make_opsetid("", known), *others]

@@ -1,6 +1,6 @@
 """Checks names and nodes of a prepared model: what needs no type and no value.
 
-May import errors, faults and nodes only.
+May import errors, faults, functions and nodes only.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from onnx.checker import C
 
 from halfulp.errors import ModelError
-from halfulp.onnx.faults import model_errors
-from halfulp.onnx.nodes import label, subgraphs, where
+from halfulp.onnx.faults import one_line
+from halfulp.onnx.functions import DOMAIN
+from halfulp.onnx.nodes import place, subgraphs
 
 
 def check_structure(model: ModelProto) -> None:
@@ -54,21 +55,50 @@ def _check_body(
     context: C.CheckerContext,
 ) -> None:
     """Check nodes that see the names `known` in their scope, and `outer` around it."""
-    for index, node in enumerate(nodes):
-        here = (where(node) or label(node, index)).removesuffix(": ")
+    for node in nodes:
+        here = f"{place(node)}: "
         for name in node.input:
             if name and name not in known and name not in outer:
-                raise ModelError(f"{here}: input {name!r} is not defined before the node")
-        nested = [graph for _, graph in subgraphs(node)]
-        for graph in nested:
+                raise ModelError(f"{here}input {name!r} is not defined before the node")
+        _check_node(node, context, here)
+        for _, graph in subgraphs(node):
             _check_graph(graph, known | outer, context)
-        if not nested:
-            with model_errors(here):
-                onnx.checker.check_node(node, context)
         for name in node.output:
             if name in known:
-                raise ModelError(f"{here}: output {name!r} is defined twice; allowed: once")
+                raise ModelError(f"{here}output {name!r} is defined twice")
             known.add(name)
     for name in outputs:
         if name not in known and name not in outer:
             raise ModelError(f"output {name!r} of a graph is not defined in it")
+
+
+def _check_node(node: NodeProto, context: C.CheckerContext, here: str) -> None:
+    if node.domain != DOMAIN and not onnx.defs.has(node.op_type, domain=node.domain):
+        raise ModelError(
+            f"{here}operator {node.op_type!r} of domain {node.domain!r} is unknown; "
+            "allowed: the operators of ONNX and the functions of the model"
+        )
+    try:
+        onnx.checker.check_node(_without_graphs(node), context)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(here + one_line(str(error))) from error
+
+
+def _without_graphs(node: NodeProto) -> NodeProto:
+    """Return `node` with an empty graph for each that it holds.
+
+    onnx's checker wants of nested graphs what no runtime needs, as shapes of outputs.
+    """
+    if not any(subgraphs(node)):
+        return node
+    bare = NodeProto(
+        op_type=node.op_type, domain=node.domain, input=node.input, output=node.output
+    )
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            bare.attribute.append(
+                onnx.helper.make_attribute(attribute.name, GraphProto(name="empty"))
+            )
+        else:
+            bare.attribute.append(attribute)
+    return bare

@@ -19,7 +19,7 @@ from halfulp.onnx.faults import model_errors
 def type_name(element_type: int) -> str:
     """Return ONNX's name of an element type, as in ``tensor(float)``."""
     try:
-        return TensorProto.DataType.Name(element_type).lower()
+        return str(TensorProto.DataType.Name(element_type)).lower()
     except ValueError:
         return f"number {element_type}"
 

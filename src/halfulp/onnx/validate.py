@@ -33,10 +33,9 @@ from halfulp.onnx.nodes import (
     axes_values,
     check_axes_type,
     is_reduce,
-    label,
+    place,
     read_node,
     subgraphs,
-    where,
 )
 from halfulp.onnx.tensors import read_tensor, type_name
 from halfulp.spec.rules import check_type, normalize_axes
@@ -114,7 +113,7 @@ class _Checker:
     def check_model(
         self, model: ModelProto, arrays: Mapping[str, _Array], path: str
     ) -> None:
-        """Check the nodes of a model; `arrays` are the values of inputs that are known."""
+        """Check the nodes of a model, whose inputs have the values `arrays` if known."""
         opsets = {entry.domain: entry.version for entry in model.opset_import}
         graph = _inferred(model).graph
         scope = _Scope()
@@ -151,12 +150,12 @@ class _Checker:
         if call not in self._checked:
             self._checked.add(call)
             body = _body(function, types, self._functions.values())
-            here = f"{path}{where(node) or label(node)} > "
+            here = f"{path}{place(node)} > "
             self.check_model(body, arrays, here)
 
 
 def _check_reduce(node: NodeProto, scope: _Scope, opset: int, path: str) -> None:
-    start = f"{path}{where(node)}"
+    start = f"{path}{place(node)}: "
     rules = read_node(node, opset, start)
     kind, element_type, rank = _tensor_facts(scope.types.get(node.input[0]))
     if kind not in ("tensor", None):
@@ -203,7 +202,8 @@ def _constant(node: NodeProto) -> TensorProto | _Array | None:
     """Return the value of a Constant node, if it can serve as axes."""
     for attribute in node.attribute:
         if attribute.name == "value":
-            return attribute.t
+            tensor: TensorProto = attribute.t
+            return tensor
         if attribute.name == "value_int":
             return np.array(attribute.i, np.int64)
         if attribute.name == "value_ints":

@@ -1,0 +1,49 @@
+# Each target first makes .venv with all that it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -name '*.pyc')
+CPP := $(filter native/%,$(SOURCES))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test test-interop lint format stub peers clean
+
+run: .venv/test
+	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
+
+test: .venv/test
+	$(BIN)/python -m pytest
+
+# PyTorch and JAX, several hundred megabytes: not part of the default run.
+TORCH ?= torch
+test-interop: .venv/interop
+	$(PIP) '$(TORCH)'
+	$(BIN)/python -m pytest tests/interop
+
+lint: .venv/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+
+format: .venv/lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+stub: .venv/lint
+	$(BIN)/python -m nanobind.stubgen -m halfulp._core -o src/halfulp/_core.pyi
+
+# The table "What others give" of the README.
+peers: .venv/peers
+	$(BIN)/python benchmarks/what_others_give.py
+
+clean:
+	rm -rf .venv build dist
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+.venv/%: $(SOURCES) | $(BIN)/python
+	@echo "Building halfulp and installing what '$*' needs into .venv ..."
+	$(PIP) '.[$*]'
+	@touch $@

@@ -1,0 +1,102 @@
+"""Operators that onnx's reference evaluator lacks, or runs otherwise than specified.
+
+May import errors, nodes and tensors only. Here are only those that models with
+ReduceSumSquare often have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_loop import Loop as _ReferenceLoop
+
+from halfulp.errors import ModelError
+from halfulp.onnx.nodes import place
+from halfulp.onnx.tensors import tensor_dtype
+
+
+class Loop(_ReferenceLoop):
+    """Loop as ONNX specifies it.
+
+    onnx's evaluator runs no iteration when the condition is left out, stacks
+    outputs of iterations along an axis that is there, not along a new one, and
+    fails without iterations.
+    """
+
+    # OpRun sets both from the attribute `body`.
+    body: Any
+    _run_body: Callable[..., list[Any]]
+
+    def __init__(self, onnx_node: NodeProto, run_params: dict[str, Any]) -> None:
+        super().__init__(onnx_node, run_params)  # type: ignore[no-untyped-call]
+        state = len(onnx_node.input) - 2
+        inputs, outputs = len(self.body.input_names), len(self.body.output_names)
+        if inputs != state + 2 or outputs < state + 1 or outputs <= len(onnx_node.output):
+            raise ModelError(
+                f"{place(onnx_node)}: the body has {inputs} inputs, {outputs} outputs; "
+                f"the node carries {state} values and has {len(onnx_node.output)} outputs"
+            )
+
+    def _run(  # type: ignore[override]
+        self,
+        trip_count: Any,
+        condition: Any,
+        *initial: Any,
+        context: dict[str, Any],
+        attributes: Any = None,
+        **_: Any,
+    ) -> tuple[Any, ...]:
+        names = self.body.input_names
+        state = list(initial)
+        scanned: list[list[Any]] = [[] for _ in self.body.output_names[1 + len(state) :]]
+        going = condition is None or bool(condition)
+        limit = np.inf if trip_count is None else int(trip_count)
+        iteration = 0
+        while going and iteration < limit:
+            values = [np.array(iteration, np.int64), np.array(going), *state]
+            inputs = {**context, **dict(zip(names, values, strict=True))}
+            kept, *outputs = self._run_body(inputs, attributes=attributes)
+            going = bool(kept)
+            state = outputs[: len(state)]
+            for values, value in zip(scanned, outputs[len(state) :], strict=True):
+                values.append(value)
+            iteration += 1
+        declared = self.body.output_types[1 + len(state) :]
+        stacked = [
+            np.stack(values) if values else _no_iterations(type_)
+            for values, type_ in zip(scanned, declared, strict=True)
+        ]
+        return self._check_and_fix_outputs((*state, *stacked))
+
+
+def _no_iterations(declared: onnx.TypeProto) -> np.ndarray[Any, Any]:
+    """Return what no iterations stack up to, where unknown dimensions are 0."""
+    tensor = declared.tensor_type
+    dtype = tensor_dtype(tensor.elem_type, "output of a Loop without iterations")
+    return np.empty((0, *(dim.dim_value for dim in tensor.shape.dim)), dtype)
+
+
+class ZipMap(OpRun):
+    """ZipMap, which onnx's evaluator lacks: rows of numbers to maps from labels."""
+
+    op_domain = "ai.onnx.ml"
+
+    def _run(
+        self,
+        rows: Any,
+        classlabels_int64s: list[int] | None = None,
+        classlabels_strings: list[str] | None = None,
+    ) -> tuple[list[dict[int | str, Any]]]:
+        labels = classlabels_int64s or classlabels_strings or []
+        table = np.atleast_2d(rows)
+        if len(labels) != table.shape[1]:
+            raise ModelError(
+                f"{place(self.onnx_node)}: {len(labels)} labels are given for rows of "
+                f"{table.shape[1]} numbers; allowed: as many labels"
+            )
+        return ([dict(zip(labels, row, strict=True)) for row in table],)

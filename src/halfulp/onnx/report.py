@@ -1,0 +1,111 @@
+"""What a run gave, as facts that can be printed or written as JSON.
+
+May import tensors only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from halfulp.onnx.tensors import dtype_name
+
+_Array = npt.NDArray[Any]
+
+_FIRST = 8
+
+
+def output_facts(name: str, value: Any, expected: _Array | None) -> dict[str, Any]:
+    """Return the facts about an output.
+
+    Parameters
+    ----------
+    name : str
+    value : numpy.ndarray, list, dict or None
+    expected : numpy.ndarray, optional
+        What it is compared with.
+
+    Returns
+    -------
+    dict
+        ``name``, ``type`` (ONNX's), ``shape``, ``first_values`` and, where values
+        are expected, ``expected``: see `compare`. All of it can be JSON.
+    """
+    if isinstance(value, np.ndarray):
+        kind, shape, values = dtype_name(value.dtype), value.shape, value.flat
+    elif isinstance(value, list):
+        kind, shape, values = "sequence", (len(value),), value
+    else:
+        kind, shape, values = (
+            "map" if isinstance(value, dict) else "optional",
+            (),
+            [value],
+        )
+    facts = {
+        "name": name,
+        "type": kind,
+        "shape": list(shape),
+        "first_values": [_plain(v) for v in values[:_FIRST]],
+    }
+    if expected is not None and isinstance(value, np.ndarray):
+        facts["expected"] = compare(value, expected)
+    return facts
+
+
+def compare(value: _Array, expected: _Array) -> dict[str, Any]:
+    """Compare an output with the values expected.
+
+    Returns
+    -------
+    dict
+        ``agree`` and ``of``, numbers of elements; NaN agrees with NaN. For floats
+        also ``greatest_difference``, relative to the largest finite magnitude
+        expected. If the shapes differ, ``shape`` expected only.
+    """
+    if expected.dtype == np.dtype("V2") and value.dtype.name == "bfloat16":
+        expected = expected.view(value.dtype)
+    if value.shape != expected.shape:
+        return {"shape": list(expected.shape)}
+    if not (_is_float(value) and _is_float(expected)):
+        if value.dtype.kind in "OU" or expected.dtype.kind in "OU":
+            value, expected = value.astype(object), expected.astype(object)
+        return {"agree": int(np.count_nonzero(value == expected)), "of": value.size}
+    given, wanted = value.astype(np.float64), expected.astype(np.float64)
+    same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
+    with np.errstate(invalid="ignore", over="ignore"):
+        differences = np.abs(given - wanted)[~same]
+    # NaN or infinity where the other has none is as far off as can be.
+    differences[np.isnan(differences)] = math.inf
+    greatest = float(np.max(differences, initial=0.0))
+    largest = float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0))
+    if greatest:
+        greatest = greatest / largest if largest else math.inf
+    return {
+        "agree": int(np.count_nonzero(same)),
+        "of": value.size,
+        "greatest_difference": _plain(greatest),
+    }
+
+
+def _is_float(array: _Array) -> bool:
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` as JSON has it; numbers that JSON lacks as strings."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        # Through its shortest text: a float32 0.1 is to stay 0.1.
+        value = float(str(value)) if _is_float(np.asarray(value)) else value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)

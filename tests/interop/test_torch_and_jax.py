@@ -1,0 +1,84 @@
+"""PyTorch tensors and JAX arrays: read in place, and results of their own kind.
+
+Run by `make test-interop`; the default run has neither library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import halfulp
+from halfulp.arrays import as_array
+from halfulp.element_types import ELEMENT_TYPES
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+TYPES = [t.numpy_name for t in ELEMENT_TYPES]
+VALUES = np.arange(24).reshape(2, 3, 4)
+SQUARES = (VALUES**2).sum(axis=1)
+
+
+def _tensor(name: str) -> Any:
+    return torch.from_numpy(VALUES).to(getattr(torch, name))
+
+
+def _jax(name: str) -> Any:
+    return jax.numpy.asarray(VALUES, dtype=name)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_tensor_gives_a_tensor_of_its_type(name: str) -> None:
+    x = _tensor(name)
+    result = halfulp.sum_square(x, 1)
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == x.dtype
+    want = torch.from_numpy(SQUARES).to(x.dtype)
+    assert torch.equal(result, want)
+    assert torch.equal(halfulp.reduce_sum_square(x, [1], keepdims=0), want)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_tensor_is_viewed_in_any_layout(name: str) -> None:
+    x = _tensor(name)
+    for view in (x, x.mT, x[:, ::2], x[1], x.expand(5, 2, 3, 4), x[0, 0, 0]):
+        array, _ = as_array(view)
+        assert array.ctypes.data == view.data_ptr()
+        assert array.shape == tuple(view.shape)
+        assert (
+            halfulp.sum_square(view, dtype="int64" if "int" in name else "float64").item()
+            == (view.to(torch.float64) ** 2).sum().item()
+        )
+
+
+def test_a_tensor_that_requires_grad_is_refused_in_its_own_words() -> None:
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(halfulp.UnsupportedTypeError, match=r"requires? grad"):
+        halfulp.sum_square(x)
+    assert halfulp.sum_square(x.detach()).item() == 3
+
+
+@pytest.mark.parametrize("name", ["int8", "bool", "complex64"])
+def test_other_tensor_types_are_refused(name: str) -> None:
+    with pytest.raises(halfulp.UnsupportedTypeError, match="allowed: bfloat16"):
+        halfulp.sum_square(_tensor(name))
+
+
+def test_axes_may_be_a_tensor() -> None:
+    result = halfulp.reduce_sum_square(_tensor("float32"), torch.tensor([1]), keepdims=0)
+    assert result.tolist() == SQUARES.tolist()
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_jax_array_gives_a_jax_array_of_its_type(name: str) -> None:
+    x = _jax(name)
+    result = halfulp.sum_square(x, 1)
+    assert isinstance(result, jax.Array)
+    assert result.dtype == x.dtype
+    dtype = ml_dtypes.bfloat16 if name == "bfloat16" else name
+    assert np.array_equal(np.asarray(result), SQUARES.astype(dtype))
