@@ -1,15 +1,64 @@
 #include "dispatch.h"
 
+#include <cstdlib>
+#include <cstring>
+
 namespace halfulp {
 
-const Target* const* available_targets() {
-  static const Target* const targets[] = {&target_portable, nullptr};
-  return targets;
+extern const Target target_portable;
+#if defined(__x86_64__)
+extern const Target target_avx2;
+extern const Target target_avx512;
+#elif defined(__aarch64__)
+extern const Target target_neon;
+#endif
+
+namespace {
+
+struct Available {
+  const Target* targets[4] = {};
+
+  Available() {
+    const Target** next = targets;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("f16c");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx512) *next++ = &target_avx512;
+    if (avx2) *next++ = &target_avx2;
+#elif defined(__aarch64__)
+    *next++ = &target_neon;
+#endif
+    *next = &target_portable;
+  }
+};
+
+const Target* choose() {
+  const Target* const* targets = available_targets();
+  const char* name = std::getenv("HALFULP_TARGET");
+  for (const Target* const* target = targets; name && *target; ++target) {
+    if (std::strcmp((*target)->name, name) == 0) return *target;
+  }
+  return targets[0];
 }
 
-const Target& chosen_target() { return *available_targets()[0]; }
+}  // namespace
 
-Function find_kernel(const Target& target, Layout layout, Method method, Type type) {
+const Target* const* available_targets() {
+  static const Available available;
+  return available.targets;
+}
+
+const Target& chosen_target() {
+  static const Target* const chosen = choose();
+  return *chosen;
+}
+
+Function find_kernel(Layout layout, Method method, Type type) {
+  const Target& target = chosen_target();
   for (std::size_t i = 0; i < target.count; ++i) {
     const Kernel& kernel = target.kernels[i];
     if (kernel.layout == layout && kernel.method == method && kernel.type == type) {

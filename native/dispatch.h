@@ -1,26 +1,30 @@
-// Which kernels there are, and which one runs.
-// May include formats.h and state.h only.
+// Which kernels there are, and which ones run.
+// May include formats.h and states.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "formats.h"
-#include "state.h"
+#include "states.h"
 
 namespace halfulp {
 
 enum class Layout { rows, columns };
-enum class Method { plain, compensated, residue };
+enum class Method { narrow, plain, compensated, grid, residue };
+
+// Outputs of one call of a columns kernel, and scratch memory for each: whole rows of a
+// matrix are read at a stretch, while the accumulators stay in the first two caches.
+inline constexpr std::size_t kTile = 4096;
+inline constexpr std::size_t kLaneBytes = 16;
+inline constexpr std::size_t kScratchBytes = (kTile + 64) * kLaneBytes;
 
 // Adds the squares of a matrix of `rows` x `columns` elements to states. Elements of a row
-// lie side by side, rows `row_stride` bytes apart. Layout::rows adds row i to states[i];
-// Layout::columns adds column j to states[j], for columns <= kTile.
+// lie side by side, rows `row_stride` bytes apart. Layout::rows adds row i to state i;
+// Layout::columns adds column j to state j, for columns <= kTile, with kScratchBytes of
+// scratch memory aligned to 64 bytes.
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                          std::size_t columns, State* states);
-
-// Columns of one call: their accumulators, 16 bytes each, stay in the first-level cache.
-inline constexpr std::size_t kTile = 1024;
+                          std::size_t columns, const States& states, void* scratch);
 
 struct Kernel {
   Layout layout;
@@ -37,13 +41,12 @@ struct Target {
   std::size_t count;
 };
 
-extern const Target target_portable;
-
 // The targets that this processor can run, best first, ended by a null pointer.
 const Target* const* available_targets();
 
+// The first of them, or the one that the environment variable HALFULP_TARGET names.
 const Target& chosen_target();
 
-Function find_kernel(const Target& target, Layout layout, Method method, Type type);
+Function find_kernel(Layout layout, Method method, Type type);
 
 }  // namespace halfulp

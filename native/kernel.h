@@ -1,46 +1,42 @@
 // The loops, once, over a vector type and an element type.
-// May include simd.h and dispatch.h only. Included by target_*.cpp, each compiled for its
-// own instructions; everything has internal linkage.
+// May include simd.h, states.h and dispatch.h only. Included by target_*.cpp, each compiled
+// for its own instructions; everything has internal linkage.
 #pragma once
-
-#include <type_traits>
 
 #include "dispatch.h"
 #include "simd.h"
+#include "states.h"
 
 namespace halfulp {
 namespace {
 
-// A lane sums squares, one vector of them at each step. Every method states `error`: the
-// bound of |S - (s + c)| for a sum of n squares in which each passed at most h additions.
-// u = 2^-53; factors 1 + O(hu) are left to the 1 + 2^-10 of State.
+// ---- Lanes: what a sum is held in. u = 2^-53; factors 1 + O(hu) are left to States. ----
 
-// Squares of the types of at most 24 bits are exact in binary64, exponents -298..256.
+// One binary64 number per output, for squares that are exact in binary64: those of types of
+// at most 24 bits, exponents -298..256.
 struct Plain {
   Vector s{};
 
-  // Keeps h, and with it the chance of an undecided float32 result, h * 2^-28, small.
-  static constexpr std::size_t kMaxSteps = 256;
+  void step(Vector x) { s = square_add(x, s); }
+  Vector high() const { return s; }
+  Vector low() const { return Vector{}; }
 
-  void step(Vector x) { s += x * x; }
-
-  // Sums of non-negative terms: |S - s| <= h * u * S (Higham 2002, 4.2).
-  static double error(double s, std::size_t h, std::size_t) {
-    return static_cast<double>(h) * kU * s;
-  }
+  // Sums of non-negative terms, each passing at most h additions: |S - s| <= h u S
+  // (Higham 2002, 4.2; Jeannerod and Rump 2013).
+  static double factor(std::size_t h) { return static_cast<double>(h) * kU; }
+  static double underflow(std::size_t) { return 0; }
 
   static Plain join(const Plain& a, const Plain& b) { return {a.s + b.s}; }
-  double high(std::size_t i) const { return s[i]; }
-  double low(std::size_t) const { return 0; }
+  static Plain join_pairs(const Plain& a, const Plain& b) {
+    return {evens(a.s, b.s) + odds(a.s, b.s)};
+  }
 };
 
-// s + c, s the sum in binary64 and c the sum of all rounding errors of products and sums
+// Two: s, the sum in binary64, and c, the sum of the rounding errors of products and sums
 // (Dot2 of Ogita, Rump and Oishi 2005).
 struct Compensated {
   Vector s{};
   Vector c{};
-
-  static constexpr std::size_t kMaxSteps = 1024;
 
   void step(Vector x) {
     Vector p, e, r;
@@ -48,13 +44,16 @@ struct Compensated {
     s = two_sum(s, p, r);
     c += e + r;
   }
+  Vector high() const { return s; }
+  Vector low() const { return c; }
 
-  // At depth k, c holds at most k + 1 errors of at most u * s each, and joining rounds
-  // twice: 2(k + 1)u^2 s, summed over k <= h. Underflow adds 2^-1073 a square.
-  static double error(double s, std::size_t h, std::size_t n) {
+  // At depth k, c holds at most k + 1 errors of at most u s each, and a step or a join
+  // rounds twice: 2(k + 1)u^2 s, summed over k <= h.
+  static double factor(std::size_t h) {
     const double depth = static_cast<double>(h + 2);
-    return depth * depth * (kU * kU) * s + static_cast<double>(n) * 0x1p-1073;
+    return depth * depth * (kU * kU);
   }
+  static double underflow(std::size_t n) { return static_cast<double>(n) * 0x1p-1073; }
 
   static Compensated join(const Compensated& a, const Compensated& b) {
     Compensated both;
@@ -63,8 +62,20 @@ struct Compensated {
     both.c = (a.c + b.c) + r;
     return both;
   }
-  double high(std::size_t i) const { return s[i]; }
-  double low(std::size_t i) const { return c[i]; }
+  static Compensated join_pairs(const Compensated& a, const Compensated& b) {
+    return join({evens(a.s, b.s), evens(a.c, b.c)}, {odds(a.s, b.s), odds(a.c, b.c)});
+  }
+};
+
+// Counts elements that adding and subtracting 3 * 2^(51 + g), their `grid`, changes: those
+// that are not multiples of 2^g, if all are below 2^(51 + g).
+struct Misfits {
+  Vector count{};
+
+  void step(Vector x, Vector grid) {
+    const Vector rounded = (x + grid) - grid;
+    count = rounded == x ? count : count + 1.0;
+  }
 };
 
 template <Type type>
@@ -73,131 +84,546 @@ const Bits<type>* row_of(const std::byte* data, std::ptrdiff_t row_stride, std::
                                              static_cast<std::ptrdiff_t>(row) * row_stride);
 }
 
-// A whole vector whose elements past `count` are zeros, which add nothing.
 template <Type type>
 Vector load_part(const Bits<type>* x, std::size_t count) {
-  Bits<type> padded[kWidth] = {};
-  std::memcpy(padded, x, count * sizeof(Bits<type>));
-  return load<type>(padded);
+  return load<type>(Padded<kWidth, Bits<type>>(x, count).elements);
 }
 
-// Independent lanes hide the latency of an addition.
-constexpr std::size_t kLanes = 8;
-constexpr std::size_t kJoins = 3;  // log2(kLanes)
+constexpr std::size_t ilog2(std::size_t n) { return n <= 1 ? 0 : 1 + ilog2(n / 2); }
 
-template <Type type, class Lane>
-void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, State* states) {
-  constexpr std::size_t kStep = kLanes * kWidth;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const Bits<type>* x = row_of<type>(data, row_stride, row);
-    for (std::size_t left = columns; left > 0;) {
-      Lane lanes[kLanes] = {};
-      const std::size_t n = left < kStep * Lane::kMaxSteps ? left : kStep * Lane::kMaxSteps;
-      const Bits<type>* end = x + n / kStep * kStep;
-      for (; x != end; x += kStep) {
-        for (std::size_t i = 0; i < kLanes; ++i) lanes[i].step(load<type>(x + i * kWidth));
+// Independent lanes hide the latency of an addition; each needs a register or two.
+constexpr std::size_t kLanes = kRegisters / 4;
+constexpr std::size_t kStep = kLanes * kWidth;
+
+// Far enough ahead to hide the memory behind the arithmetic.
+constexpr std::size_t kPrefetchBytes = 4096;
+
+inline void prefetch(const void* address) {
+  __builtin_prefetch(static_cast<const char*>(address) + kPrefetchBytes);
+}
+
+template <class Lane>
+Lane join_all(const Lane (&lanes)[kLanes]) {
+  Lane joined[kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) joined[i] = lanes[i];
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) joined[i] = Lane::join(joined[i], joined[i + half]);
+  }
+  return joined[0];
+}
+
+// Lane i of the result is the sum of all lanes of rows[i].
+template <class Lane>
+Lane join_rows(const Lane (&rows)[kWidth]) {
+  Lane joined[kWidth];
+  for (std::size_t i = 0; i < kWidth; ++i) joined[i] = rows[i];
+  for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) {
+      joined[i] = Lane::join_pairs(joined[2 * i], joined[2 * i + 1]);
+    }
+  }
+  return joined[0];
+}
+
+// Adds the lanes of `sum` to the first `count` states.
+template <class Lane>
+void add_to_states(const States& states, std::size_t count, const Lane& sum, Vector bound) {
+  const Vector s = sum.high();
+  const Vector c = sum.low();
+  if (count == kWidth) {
+    Vector hi, lo, total;
+    std::memcpy(&hi, states.hi, sizeof hi);
+    std::memcpy(&lo, states.lo, sizeof lo);
+    std::memcpy(&total, states.bound, sizeof total);
+    accumulate(hi, lo, total, s, c, bound);
+    std::memcpy(states.hi, &hi, sizeof hi);
+    std::memcpy(states.lo, &lo, sizeof lo);
+    std::memcpy(states.bound, &total, sizeof total);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    accumulate(states.hi[i], states.lo[i], states.bound[i], s[i], c[i], bound[i]);
+  }
+}
+
+// ---- Rows: a summer returns one lane whose elements add up to the sum of n squares. ----
+
+// Any lane, one step an element vector.
+template <Type type, class Lane_>
+struct SumRow {
+  using Lane = Lane_;
+  static constexpr std::size_t kMaxColumns = 512 * kStep;
+
+  // Every element passes the steps of its lane, a part of a vector and the joins of lanes.
+  static std::size_t depth(std::size_t n) { return n / kStep + kLanes + ilog2(kLanes); }
+  static double factor(std::size_t h, std::size_t) { return Lane::factor(h); }
+
+  Lane operator()(const Bits<type>* x, std::size_t n, double& absolute) {
+    absolute = Lane::underflow(n);
+    if (n < kStep) {
+      Lane lane;
+      for (; n >= kWidth; n -= kWidth, x += kWidth) lane.step(load<type>(x));
+      if (n > 0) lane.step(load_part<type>(x, n));
+      return lane;
+    }
+    Lane lanes[kLanes];
+    for (; n >= kStep; n -= kStep, x += kStep) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
+        lanes[i].step(load<type>(x + i * kWidth));
       }
-      std::size_t part = n % kStep;
-      for (std::size_t i = 0; part > 0; ++i) {
-        const std::size_t count = part < kWidth ? part : kWidth;
-        lanes[i].step(load_part<type>(x, count));
-        x += count;
-        part -= count;
-      }
-      for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
-        for (std::size_t i = 0; i < half; ++i) {
-          lanes[i] = Lane::join(lanes[i], lanes[i + half]);
+    }
+    for (; n >= kWidth; n -= kWidth, x += kWidth) lanes[0].step(load<type>(x));
+    if (n > 0) lanes[1].step(load_part<type>(x, n));
+    return join_all(lanes);
+  }
+};
+
+// Half types: short runs in binary32, where their squares are exact too (16 and 22 bits),
+// gathered in binary64. Each element passes at most kRun + 3 additions there. bfloat16
+// squares can leave the range of binary32: an overflow makes the sum infinite, which decides
+// nothing; below the normal range, flushed or not, each errs by at most 2^-125.
+constexpr std::size_t kRun = 16;
+
+template <Type type>
+struct SumRowNarrow {
+  using Lane = Plain;
+  static constexpr std::size_t kChains = 4;
+  static constexpr std::size_t kBlock = kRun * kChains * kNarrowWidth;
+  static constexpr std::size_t kMaxColumns = 256 * kBlock;
+
+  static std::size_t depth(std::size_t n) { return n / kBlock + 3; }
+  static double factor(std::size_t h, std::size_t) {
+    return Plain::factor(h) + static_cast<double>(kRun + 3) * kU32;
+  }
+
+  Plain operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
+    absolute = type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0.0;
+    Plain total;
+    while (n >= kNarrowWidth) {
+      Narrow sums[kChains] = {};
+      if (n >= kBlock) {
+        for (std::size_t run = 0; run < kRun; ++run) {
+          for (std::size_t i = 0; i < kChains; ++i, x += kNarrowWidth) {
+            if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(x);
+            sums[i] = square_add(load_narrow<type>(x), sums[i]);
+          }
+        }
+        n -= kBlock;
+      } else {
+        for (std::size_t run = 0; n >= kNarrowWidth && run < kRun * kChains; ++run) {
+          sums[run % kChains] = square_add(load_narrow<type>(x), sums[run % kChains]);
+          x += kNarrowWidth;
+          n -= kNarrowWidth;
         }
       }
-      const std::size_t h = n / kStep + 1 + kJoins;
-      for (std::size_t i = 0; i < kWidth; ++i) {
-        const double s = lanes[0].high(i);
-        add(states[row], s, lanes[0].low(i), Lane::error(s, h, n));
+      gather(total, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
+    if (n > 0) {
+      const Padded<kNarrowWidth, std::uint16_t> padded(x, n);
+      const Narrow part = load_narrow<type>(padded.elements);
+      gather(total, part * part);
+    }
+    return total;
+  }
+
+  static void gather(Plain& total, Narrow sums) {
+    total.s += widen_low(sums) + widen_high(sums);
+  }
+};
+
+// Compensated sums with a biased head. Each lane's head a starts at M = 2^K. While a < 2M,
+// every square is below M, a is a multiple of q = 2^(K-52), and s - a is exact: the heads
+// are exact integers times q. The rest t of a square, |t| <= q, goes to c. With B steps the
+// sum of the t errs by at most (B + 1)^2 u q, and joining L lanes by 16(B + 1)u q each
+// (at most 7 joins of two roundings of numbers below (B + 1)q), besides what Compensated
+// states. A head that reaches 2M, by NaN or infinity too, fails the block: another M.
+template <Type type>
+struct SumRowBiased {
+  using Lane = Compensated;
+  static constexpr std::size_t kMaxColumns = 256 * kStep;
+  static constexpr std::size_t kShort = 4 * kStep;
+
+  // The last head that fitted, a first guess for the next row; 0 before any.
+  double head = 0;
+
+  static std::size_t depth(std::size_t n) {
+    return n < kShort ? SumRow<type, Compensated>::depth(n) : ilog2(kLanes) + 2;
+  }
+  static double factor(std::size_t h, std::size_t) { return Compensated::factor(h); }
+
+  Compensated operator()(const Bits<type>* x, std::size_t n, double& absolute) {
+    if (n < kShort) return SumRow<type, Compensated>()(x, n, absolute);
+    if (head == 0) {
+      head = head_for(sum_of(x, kStep) / static_cast<double>(kStep) *
+                      static_cast<double>(n / kStep + 1) * 2);
+    }
+    for (bool last = false;; last = true) {
+      Compensated lanes[kLanes];
+      const bool fits = head > 0 && block(x, n, lanes);
+      const Compensated sum = join_all(lanes);
+      double total = 0;
+      for (std::size_t i = 0; i < kWidth; ++i) total += sum.s[i];
+      // A head 2^20 times too high loses as many bits: worth another run.
+      if (fits && (last || total >= head * 0x1p-20 || head == kLeastHead)) {
+        const double steps = static_cast<double>(n / kStep + 2);
+        const double lanes_q = static_cast<double>(kStep) * (head * 0x1p-52);
+        absolute = Compensated::underflow(n) + (steps * steps + 16 * steps) * kU * lanes_q;
+        return sum;
       }
-      left -= n;
+      const double plain = sum_of(x, n);
+      head = head_for(plain);
+      if (head == 0) {  // NaN, infinite, or too large for a head: the sum says which
+        absolute = 0;
+        Compensated special;
+        special.s[0] = plain > 0x1p1019 ? kInfinity : plain;
+        return special;
+      }
+    }
+  }
+
+  // A head above every lane's sum, if the sums of all lanes are at most `sum`.
+  static double head_for(double sum) {
+    if (!(sum <= 0x1p1019)) return 0;
+    std::uint64_t bits;
+    std::memcpy(&bits, &sum, sizeof bits);
+    const double power = bits_to_double((bits & 0x7ff0000000000000) + (std::uint64_t{2} << 52));
+    return power < kLeastHead ? kLeastHead : power;
+  }
+
+ private:
+  // q stays normal.
+  static constexpr double kLeastHead = 0x1p-960;
+  static constexpr double kInfinity = __builtin_inf();
+
+  static double sum_of(const Bits<type>* x, std::size_t n) {
+    double ignored;
+    const Plain sum = SumRow<type, Plain>()(x, n, ignored);
+    double total = 0;
+    for (std::size_t i = 0; i < kWidth; ++i) total += sum.s[i];
+    return total;
+  }
+
+  bool block(const Bits<type>* x, std::size_t n, Compensated (&lanes)[kLanes]) const {
+    const Vector start = Vector{} + head;
+    Vector a[kLanes];
+    Vector c[kLanes] = {};
+    for (std::size_t i = 0; i < kLanes; ++i) a[i] = start;
+    for (; n >= kStep; n -= kStep, x += kStep) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
+        step(load<type>(x + i * kWidth), a[i], c[i]);
+      }
+    }
+    for (std::size_t i = 0; n >= kWidth; ++i, n -= kWidth, x += kWidth) {
+      step(load<type>(x), a[i], c[i]);
+    }
+    if (n > 0) step(load_part<type>(x, n), a[kLanes - 1], c[kLanes - 1]);
+    auto below = a[0] < start + start;
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      below &= a[i] < start + start;
+      lanes[i].s = a[i] - start;
+      lanes[i].c = c[i];
+    }
+    bool fits = true;
+    for (std::size_t j = 0; j < kWidth; ++j) fits &= below[j] != 0;
+    return fits;
+  }
+
+  static void step(Vector x, Vector& a, Vector& c) {
+    if constexpr (kHasFma) {
+      const Vector s = square_add(x, a);
+      c += square_add(x, a - s);
+      a = s;
+    } else {
+      Vector p, e;
+      square(x, p, e);
+      const Vector s = a + p;
+      c += (p - (s - a)) + e;
+      a = s;
+    }
+  }
+};
+
+template <Type type, class Sum>
+void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+              std::size_t columns, const States& states, void*) {
+  Sum sum;
+  for (std::size_t row = 0; row < rows; row += kWidth) {
+    const std::size_t count = rows - row < kWidth ? rows - row : kWidth;
+    for (std::size_t begin = 0; begin < columns; begin += Sum::kMaxColumns) {
+      const std::size_t left = columns - begin;
+      const std::size_t n = left < Sum::kMaxColumns ? left : Sum::kMaxColumns;
+      typename Sum::Lane lanes[kWidth] = {};
+      Vector absolute{};
+      for (std::size_t i = 0; i < count; ++i) {
+        double one;
+        lanes[i] = sum(row_of<type>(data, row_stride, row + i) + begin, n, one);
+        absolute[i] = one;
+      }
+      const auto joined = join_rows(lanes);
+      const std::size_t h = Sum::depth(n) + ilog2(kWidth);
+      add_to_states(states + row, count, joined, joined.high() * Sum::factor(h, n) + absolute);
     }
   }
 }
 
-template <Type type, class Lane>
-void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, State* states) {
-  const std::size_t whole = columns / kWidth;
-  const std::size_t part = columns % kWidth;
-  for (std::size_t begin = 0; begin < rows; begin += Lane::kMaxSteps) {
-    const std::size_t n = rows - begin < Lane::kMaxSteps ? rows - begin : Lane::kMaxSteps;
-    Lane lanes[kTile / kWidth + 1];
-    for (std::size_t i = 0; i < whole + 1; ++i) lanes[i] = Lane{};
-    for (std::size_t row = begin; row < begin + n; ++row) {
-      const Bits<type>* x = row_of<type>(data, row_stride, row);
-      for (std::size_t i = 0; i < whole; ++i) lanes[i].step(load<type>(x + i * kWidth));
-      if (part > 0) lanes[whole].step(load_part<type>(x + whole * kWidth, part));
-    }
-    for (std::size_t j = 0; j < columns; ++j) {
-      const double s = lanes[j / kWidth].high(j % kWidth);
-      add(states[j], s, lanes[j / kWidth].low(j % kWidth), Lane::error(s, n, n));
-    }
-  }
-}
+// ---- Columns: accumulators in memory, several whole rows to each pass over them. ----
 
-// Modulo 2^64, whatever the type: the result of a narrower one is its low bits.
+template <Type type, class Lane_>
+struct SumColumns {
+  using Lane = Lane_;
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kWidth;  // of one group
+  static constexpr std::size_t kLanesPerGroup = 1;
+  static constexpr std::size_t kMaxRows = 512;
+
+  static double factor(std::size_t n) { return Lane::factor(n); }
+  static double underflow(std::size_t n) { return Lane::underflow(n); }
+
+  // Adds `rows` rows of one group of columns; `get` loads a row's part of it.
+  template <class Get>
+  static void add(Lane* lanes, std::size_t rows, Get get) {
+    Lane lane = *lanes;
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
+    *lanes = lane;
+  }
+};
+
 template <Type type>
-std::uint64_t residue_of_square(Bits<type> x) {
-  if constexpr (type == Type::int32) {
-    const std::int64_t wide = static_cast<std::int32_t>(x);
-    return static_cast<std::uint64_t>(wide * wide);
+struct SumColumnsNarrow {
+  using Lane = Plain;
+  static constexpr std::size_t kRowsPerPass = kRun;
+  static constexpr std::size_t kColumns = kNarrowWidth;
+  static constexpr std::size_t kLanesPerGroup = 2;
+  static constexpr std::size_t kMaxRows = 256 * kRun;
+
+  static double factor(std::size_t n) { return SumRowNarrow<type>::factor(n / kRun + 2, n); }
+  static double underflow(std::size_t n) {
+    return type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0.0;
+  }
+
+  template <class Get>
+  static void add(Plain* lanes, std::size_t rows, Get get) {
+    Narrow sum{};
+    for (std::size_t row = 0; row < rows; ++row) {
+      sum = square_add(load_narrow<type>(get(row)), sum);
+    }
+    lanes[0].s += widen_low(sum);
+    lanes[1].s += widen_high(sum);
+  }
+};
+
+// Lets Sum::add see rows begin..end of every group of columns.
+template <Type type, class Sum>
+void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t begin, std::size_t rows,
+          std::size_t columns, typename Sum::Lane* lanes) {
+  const Bits<type>* x[Sum::kRowsPerPass];
+  for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, begin + i);
+  std::size_t j = 0;
+  if (rows == Sum::kRowsPerPass) {
+    for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
+      Sum::add(lanes, Sum::kRowsPerPass, [&](std::size_t row) { return x[row] + j; });
+    }
   } else {
-    return std::uint64_t{x} * std::uint64_t{x};
+    for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
+      Sum::add(lanes, rows, [&](std::size_t row) { return x[row] + j; });
+    }
+  }
+  if (j < columns) {
+    Bits<type> part[Sum::kColumns];
+    Sum::add(lanes, rows, [&](std::size_t row) {
+      const Padded<Sum::kColumns, Bits<type>> padded(x[row] + j, columns - j);
+      std::memcpy(part, padded.elements, sizeof part);
+      return part;
+    });
+  }
+}
+
+template <Type type, class Sum>
+void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                 std::size_t columns, const States& states, void* scratch) {
+  using Lane = typename Sum::Lane;
+  static_assert(sizeof(Lane) <= kLaneBytes * kWidth);
+  Lane* lanes = static_cast<Lane*>(scratch);
+  const std::size_t groups = (columns + Sum::kColumns - 1) / Sum::kColumns;
+  for (std::size_t begin = 0; begin < rows; begin += Sum::kMaxRows) {
+    const std::size_t n = rows - begin < Sum::kMaxRows ? rows - begin : Sum::kMaxRows;
+    for (std::size_t i = 0; i < groups * Sum::kLanesPerGroup; ++i) lanes[i] = Lane{};
+    for (std::size_t i = 0; i < n; i += Sum::kRowsPerPass) {
+      const std::size_t some = n - i < Sum::kRowsPerPass ? n - i : Sum::kRowsPerPass;
+      pass<type, Sum>(data, row_stride, begin + i, some, columns, lanes);
+    }
+    const double factor = Sum::factor(n);
+    const double underflow = Sum::underflow(n);
+    for (std::size_t j = 0; j < columns; j += kWidth) {
+      const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
+      const Lane& lane = lanes[j / kWidth];
+      add_to_states(states + j, count, lane, lane.high() * factor + underflow);
+    }
+  }
+}
+
+// ---- Grid: on entry hi holds each output's 3 * 2^(51 + g); adds misfits to residue. ----
+
+template <Type type>
+void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+               std::size_t columns, const States& states, void*) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    const Vector grid = Vector{} + states.hi[row];
+    const Bits<type>* x = row_of<type>(data, row_stride, row);
+    std::size_t n = columns;
+    Misfits counts[4];
+    for (; n >= 4 * kWidth; n -= 4 * kWidth, x += 4 * kWidth) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
+        counts[i].step(load<type>(x + i * kWidth), grid);
+      }
+    }
+    for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), grid);
+    if (n > 0) counts[0].step(load_part<type>(x, n), grid);
+    for (const Misfits& misfits : counts) {
+      for (std::size_t i = 0; i < kWidth; ++i) states.residue[row] += misfits.count[i] != 0;
+    }
   }
 }
 
 template <Type type>
-void sum_rows_residue(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                      std::size_t columns, State* states) {
+struct TestColumns {
+  struct Lane : Misfits {
+    Vector grid{};
+  };
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kWidth;
+  static constexpr std::size_t kLanesPerGroup = 1;
+
+  template <class Get>
+  static void add(Lane* lanes, std::size_t rows, Get get) {
+    Lane lane = *lanes;
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)), lane.grid);
+    *lanes = lane;
+  }
+};
+
+template <Type type>
+void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                  std::size_t columns, const States& states, void* scratch) {
+  using Test = TestColumns<type>;
+  auto* lanes = static_cast<typename Test::Lane*>(scratch);
+  for (std::size_t j = 0; j < columns; j += kWidth) {
+    lanes[j / kWidth] = {};
+    for (std::size_t i = 0; i < kWidth && j + i < columns; ++i) {
+      lanes[j / kWidth].grid[i] = states.hi[j + i];
+    }
+  }
+  for (std::size_t i = 0; i < rows; i += Test::kRowsPerPass) {
+    const std::size_t some = rows - i < Test::kRowsPerPass ? rows - i : Test::kRowsPerPass;
+    pass<type, Test>(data, row_stride, i, some, columns, lanes);
+  }
+  for (std::size_t j = 0; j < columns; ++j) {
+    states.residue[j] += lanes[j / kWidth].count[j % kWidth] != 0;
+  }
+}
+
+// ---- Integers, modulo 2^64: the result of a narrower type is its low bits. ----
+
+// A vector of 64 / 32-bit elements as two sums of its even and odd elements, or as one.
+template <Type type>
+struct Residue {
+  static constexpr std::size_t kParts = sizeof(Bits<type>) == 4 ? 2 : 1;
+  static constexpr std::size_t kElements = kVectorBytes / sizeof(Bits<type>);
+  Wide sums[kParts] = {};
+
+  void step(const Bits<type>* x) {
+    Wide v;
+    std::memcpy(&v, x, sizeof v);
+    sums[0] += square_integers<type>(v);
+    if constexpr (kParts == 2) sums[1] += square_integers<type>(v >> 32);
+  }
+  void step_part(const Bits<type>* x, std::size_t count) {
+    step(Padded<kElements, Bits<type>>(x, count).elements);
+  }
+  std::uint64_t of(std::size_t element) const {
+    return sums[element % kParts][element / kParts];
+  }
+};
+
+template <Type type>
+void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+              std::size_t columns, const States& states, void*) {
+  using Sum = Residue<type>;
   for (std::size_t row = 0; row < rows; ++row) {
     const Bits<type>* x = row_of<type>(data, row_stride, row);
-    std::uint64_t sum = 0;
-    for (std::size_t j = 0; j < columns; ++j) sum += residue_of_square<type>(x[j]);
-    states[row].residue += sum;
+    std::size_t n = columns;
+    Sum sums[4];
+    for (; n >= 4 * Sum::kElements; n -= 4 * Sum::kElements) {
+      for (std::size_t i = 0; i < 4; ++i, x += Sum::kElements) {
+        if (i * kVectorBytes % 64 == 0) prefetch(x);
+        sums[i].step(x);
+      }
+    }
+    for (; n >= Sum::kElements; n -= Sum::kElements, x += Sum::kElements) sums[0].step(x);
+    if (n > 0) sums[1].step_part(x, n);
+    Wide total{};
+    for (const Sum& sum : sums) {
+      for (const Wide& part : sum.sums) total += part;
+    }
+    for (std::size_t i = 0; i < kWidth; ++i) states.residue[row] += total[i];
   }
 }
 
 template <Type type>
-void sum_columns_residue(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                         std::size_t columns, State* states) {
-  std::uint64_t sums[kTile] = {};
-  for (std::size_t row = 0; row < rows; ++row) {
-    const Bits<type>* x = row_of<type>(data, row_stride, row);
-    for (std::size_t j = 0; j < columns; ++j) sums[j] += residue_of_square<type>(x[j]);
+void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                 std::size_t columns, const States& states, void* scratch) {
+  using Sum = Residue<type>;
+  constexpr std::size_t kRowsPerPass = 8;
+  Sum* sums = static_cast<Sum*>(scratch);
+  const std::size_t whole = columns / Sum::kElements;
+  const std::size_t part = columns % Sum::kElements;
+  for (std::size_t i = 0; i < whole + 1; ++i) sums[i] = Sum{};
+  for (std::size_t begin = 0; begin < rows; begin += kRowsPerPass) {
+    const std::size_t end = rows - begin < kRowsPerPass ? rows : begin + kRowsPerPass;
+    for (std::size_t i = 0; i < whole; ++i) {
+      Sum sum = sums[i];
+      for (std::size_t row = begin; row < end; ++row) {
+        sum.step(row_of<type>(data, row_stride, row) + i * Sum::kElements);
+      }
+      sums[i] = sum;
+    }
+    for (std::size_t row = begin; part > 0 && row < end; ++row) {
+      sums[whole].step_part(row_of<type>(data, row_stride, row) + whole * Sum::kElements, part);
+    }
   }
-  for (std::size_t j = 0; j < columns; ++j) states[j].residue += sums[j];
+  for (std::size_t j = 0; j < columns; ++j) {
+    states.residue[j] += sums[j / Sum::kElements].of(j % Sum::kElements);
+  }
 }
+
+// ---- The table. ----
 
 template <Layout layout, Method method, Type type>
-void run(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-         std::size_t columns, State* states) {
+constexpr Function function_of() {
+  constexpr bool rows = layout == Layout::rows;
   if constexpr (method == Method::residue) {
-    if constexpr (layout == Layout::rows) {
-      sum_rows_residue<type>(data, row_stride, rows, columns, states);
-    } else {
-      sum_columns_residue<type>(data, row_stride, rows, columns, states);
-    }
+    return rows ? &add_rows<type> : &add_columns<type>;
+  } else if constexpr (method == Method::grid) {
+    return rows ? &test_rows<type> : &test_columns<type>;
+  } else if constexpr (method == Method::narrow) {
+    static_assert(format_of(type).bytes == 2);
+    return rows ? &sum_rows<type, SumRowNarrow<type>> : &sum_columns<type, SumColumnsNarrow<type>>;
+  } else if constexpr (method == Method::plain) {
+    static_assert(format_of(type).precision <= 24);
+    return rows ? &sum_rows<type, SumRow<type, Plain>> : &sum_columns<type, SumColumns<type, Plain>>;
   } else {
-    static_assert(method == Method::compensated || format_of(type).precision <= 24);
-    using Lane = std::conditional_t<method == Method::plain, Plain, Compensated>;
-    if constexpr (layout == Layout::rows) {
-      sum_rows<type, Lane>(data, row_stride, rows, columns, states);
-    } else {
-      sum_columns<type, Lane>(data, row_stride, rows, columns, states);
-    }
+    return rows ? &sum_rows<type, SumRowBiased<type>>
+                : &sum_columns<type, SumColumns<type, Compensated>>;
   }
 }
 
 constexpr Kernel kKernels[] = {
 #define KERNEL(layout, method, type)                                          \
   {Layout::layout, Method::method, Type::type, #layout "_" #method "_" #type, \
-   &run<Layout::layout, Method::method, Type::type>},
+   function_of<Layout::layout, Method::method, Type::type>()},
 #include "kernels.inc"
 #undef KERNEL
 };

@@ -1,22 +1,84 @@
 #include "reduce.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "accumulator.h"
 #include "modes.h"
+#include "parallel.h"
 #include "rounding.h"
 
 namespace halfulp {
 namespace {
 
-constexpr std::size_t kPackBytes = 64 * 1024;
+constexpr std::int64_t kPackBytes = 64 * 1024;
 
-struct Workspace {
-  State states[kTile];
-  alignas(64) std::byte packed[kPackBytes];
+// Less than this many bytes a thread are not worth a thread.
+constexpr std::int64_t kBytesPerThread = 1024 * 1024;
+
+// Outputs of a columns tile that lie this near share cache lines.
+constexpr std::int64_t kNearColumns = 16;
+
+// Memory for one thread and tiles of at most n outputs.
+class Workspace {
+ public:
+  Workspace(std::int64_t n, Layout layout)
+      : memory_(new std::byte[bytes(n, layout)]), n_(n), scratch_(align(memory_.get())) {
+    std::byte* next = scratch_ + (layout == Layout::columns ? (n + 64) * kLaneBytes : 0);
+    const auto take = [&](auto*& array) {
+      array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
+      next += n * sizeof *array;
+    };
+    for (States* states : {&sums, &grids}) {
+      take(states->hi);
+      take(states->lo);
+      take(states->bound);
+      take(states->residue);
+    }
+    take(results);
+    take(exponents);
+    take(open);
+  }
+
+  void* scratch() { return scratch_; }
+
+  std::byte* packed() {
+    if (!packed_) packed_.reset(new std::byte[kPackBytes + 64]);
+    return align(packed_.get());
+  }
+
+  States sums;
+  States grids;
+  std::uint64_t* results;  // of the output's type, side by side
+  int* exponents;          // g of a grid 2^g, in refine
+  std::uint8_t* open;
+
+ private:
+  static std::int64_t bytes(std::int64_t n, Layout layout) {
+    const std::int64_t entry = 8 * 8 + 8 + sizeof(int) + 1;
+    return 64 + n * entry + (layout == Layout::columns ? (n + 64) * kLaneBytes : 0);
+  }
+  static std::byte* align(std::byte* address) {
+    return address + (-reinterpret_cast<std::uintptr_t>(address) & 63);
+  }
+
+  std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<std::byte[]> packed_;
+  std::int64_t n_;
+  std::byte* scratch_;
 };
+
+void clear(const States& states, std::int64_t n) {
+  for (double* array : {states.hi, states.lo, states.bound}) std::fill_n(array, n, 0.0);
+  std::fill_n(states.residue, n, 0);
+}
 
 // Calls f(input offset, output offset) for every turn of all loops but the innermost.
 template <class F>
@@ -40,20 +102,24 @@ void for_each_outer(const Loops& loops, F f) {
   }
 }
 
-template <class T, bool swapped>
+template <class T>
+T swap_bytes(T x) {
+  if constexpr (sizeof x == 2) return __builtin_bswap16(x);
+  if constexpr (sizeof x == 4) return __builtin_bswap32(x);
+  if constexpr (sizeof x == 8) return __builtin_bswap64(x);
+}
+
+// `fixed_stride`, if not 0, is the stride, known to the compiler.
+template <class T, bool swapped, std::ptrdiff_t fixed_stride>
 void copy_elements(std::byte* target, const std::byte* source, std::int64_t rows,
                    std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) {
-  for (std::int64_t i = 0; i < rows; ++i) {
+  if (fixed_stride != 0) stride = fixed_stride;
+  for (std::int64_t i = 0; i < rows; ++i, target += columns * sizeof(T)) {
     for (std::int64_t j = 0; j < columns; ++j) {
       T x;
       std::memcpy(&x, source + i * row_stride + j * stride, sizeof x);
-      if constexpr (swapped) {
-        if constexpr (sizeof x == 2) x = __builtin_bswap16(x);
-        if constexpr (sizeof x == 4) x = __builtin_bswap32(x);
-        if constexpr (sizeof x == 8) x = __builtin_bswap64(x);
-      }
-      std::memcpy(target, &x, sizeof x);
-      target += sizeof x;
+      if (swapped) x = swap_bytes(x);
+      std::memcpy(target + j * sizeof x, &x, sizeof x);
     }
   }
 }
@@ -64,65 +130,275 @@ class Reduction {
       : plan_(plan),
         request_(request),
         kept_(plan.kept.innermost()),
-        reduced_(plan.reduced.innermost()),
         input_format_(format_of(request.input_type)),
         output_format_(format_of(request.output_type)),
         bytes_(input_format_.bytes),
-        terms_(plan.reduced.count()),
-        workspace_(new Workspace) {
+        terms_(plan.reduced.count()) {
     if (!input_format_.is_float) {
       method_ = Method::residue;
+    } else if (std::max(input_format_.precision, output_format_.precision) <= 11) {
+      method_ = Method::narrow;
     } else if (std::max(input_format_.precision, output_format_.precision) <= 24) {
       method_ = Method::plain;
     } else {
       method_ = Method::compensated;
     }
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
-    kernel_ = find_kernel(chosen_target(), plan.layout, method_, request.input_type);
   }
 
+  // Splits the work over the outputs if there are enough of them, else over the terms.
   void run() {
-    const std::byte* input = request_.input + plan_.input_offset;
-    std::byte* output = request_.output + plan_.output_offset;
-    if (plan_.kept.count() == 0) return;
-    for_each_outer(plan_.kept, [&](std::ptrdiff_t in, std::ptrdiff_t out) {
-      for (std::int64_t begin = 0; begin < kept_.count; begin += kTile) {
-        const std::int64_t n = std::min<std::int64_t>(kTile, kept_.count - begin);
-        run_tile(input + in + begin * kept_.input, output + out + begin * kept_.output, n);
+    const std::int64_t outputs = plan_.kept.count();
+    if (outputs == 0) return;
+    std::int64_t threads = 1;
+    if (outputs * std::max<std::int64_t>(terms_, 1) >= 2 * kBytesPerThread / bytes_) {
+      const double parts = static_cast<double>(outputs) * static_cast<double>(terms_) *
+                           bytes_ / kBytesPerThread;
+      threads = static_cast<std::int64_t>(std::min<double>(thread_limit(), parts));
+    }
+    const std::int64_t outer = outputs / kept_.count;
+    tile_ = std::min<std::int64_t>(kTile, kept_.count);
+    if (threads > 1 && outer < 4 * threads) {
+      const std::int64_t share = kept_.count * outer / (4 * threads);
+      tile_ = std::min(tile_, std::max<std::int64_t>(share, kept_tile_floor()));
+    }
+    tiles_per_row_ = (kept_.count + tile_ - 1) / tile_;
+    tasks_ = outer * tiles_per_row_;
+    if (tasks_ >= threads) {
+      run_on_threads(static_cast<int>(threads), [this] { work(); });
+    } else {
+      inner_threads_ = static_cast<int>(threads);
+      work();
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  // A tile of columns narrower than this would read cache lines in part.
+  std::int64_t kept_tile_floor() const { return plan_.layout == Layout::columns ? 256 : 1; }
+
+  // Takes tiles until none is left.
+  void work() {
+    try {
+      const StandardModes modes;
+      Workspace workspace(tile_, plan_.layout);
+      for (;;) {
+        const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
+        if (task >= tasks_) return;
+        std::ptrdiff_t input = plan_.input_offset;
+        std::ptrdiff_t output = plan_.output_offset;
+        std::int64_t row = task / tiles_per_row_;
+        for (int i = plan_.kept.size - 2; i >= 0; --i) {
+          const Loop& loop = plan_.kept.loops[i];
+          input += row % loop.count * loop.input;
+          output += row % loop.count * loop.output;
+          row /= loop.count;
+        }
+        const std::int64_t begin = task % tiles_per_row_ * tile_;
+        run_tile(request_.input + input + begin * kept_.input,
+                 request_.output + output + begin * kept_.output,
+                 std::min(tile_, kept_.count - begin), workspace);
+      }
+    } catch (...) {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      next_task_.store(tasks_, std::memory_order_relaxed);
+    }
+  }
+
+  // Computes n outputs, neighbours along the innermost kept loop.
+  void run_tile(const std::byte* input, std::byte* output, std::int64_t n,
+                Workspace& workspace) {
+    auto* results = reinterpret_cast<std::byte*>(workspace.results);
+    if (exact_) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        set_result(results, i, resolve(input + i * kept_.input, workspace));
+      }
+    } else {
+      clear(workspace.sums, n);
+      add_terms(method_, input, n, workspace.sums, workspace);
+      if (method_ == Method::residue) {
+        for (std::int64_t i = 0; i < n; ++i) set_result(results, i, workspace.sums.residue[i]);
+      } else if (decide_tile(workspace, n)) {
+        for_each_run(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
+          refine(method_, input, begin, end, workspace);
+        });
+      }
+    }
+    if (kept_.output == output_format_.bytes) {
+      std::memcpy(output, results, n * output_format_.bytes);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) {
+        std::memcpy(output + i * kept_.output, results + i * output_format_.bytes,
+                    output_format_.bytes);
+      }
+    }
+  }
+
+  void set_result(std::byte* results, std::int64_t i, std::uint64_t bits) const {
+    // The low bytes of a little-endian integer come first.
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    std::memcpy(results + i * output_format_.bytes, &bits, output_format_.bytes);
+  }
+
+  bool decide_tile(Workspace& workspace, std::int64_t n) const {
+    const auto decide_as = [&](auto type) {
+      auto* results = reinterpret_cast<Bits<type.value>*>(workspace.results);
+      return decide_many<type.value>(workspace.sums, n, results, workspace.open);
+    };
+    switch (request_.output_type) {
+      case Type::bfloat16: return decide_as(TypeConstant<Type::bfloat16>());
+      case Type::float16: return decide_as(TypeConstant<Type::float16>());
+      case Type::float32: return decide_as(TypeConstant<Type::float32>());
+      default: return decide_as(TypeConstant<Type::float64>());
+    }
+  }
+
+  template <Type type>
+  using TypeConstant = std::integral_constant<Type, type>;
+
+  // Calls f(begin, end) for runs of open outputs within begin..end.
+  template <class F>
+  void for_each_run(const Workspace& workspace, std::int64_t begin, std::int64_t end, F f) {
+    const std::int64_t gap = plan_.layout == Layout::columns ? kNearColumns : 1;
+    for (std::int64_t i = begin; i < end;) {
+      if (!workspace.open[i]) {
+        ++i;
+        continue;
+      }
+      std::int64_t last = i;
+      for (std::int64_t j = i; j < end && j <= last + gap; ++j) {
+        if (workspace.open[j]) last = j;
+      }
+      f(i, last + 1);
+      i = last + 1;
+    }
+  }
+
+  // Decides the open outputs of begin..end, whose sums `method` made: by closer rounding, by
+  // the grid that their elements lie on (ties do not end in any other way), by a better
+  // method, and in the end exactly.
+  void refine(Method method, const std::byte* input, std::int64_t begin, std::int64_t end,
+              Workspace& workspace) {
+    decide_run(method, begin, end, workspace, [](std::int64_t) { return 0.0; });
+
+    const States& sums = workspace.sums;
+    const States grids = workspace.grids + begin;
+    bool any = false;
+    clear(grids, end - begin);
+    for (std::int64_t i = begin; i < end; ++i) {
+      int& g = workspace.exponents[i];
+      if (workspace.open[i] && grid_of(sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
+        workspace.grids.hi[i] = std::ldexp(3.0, 51 + g);
+        any = true;
+      }
+    }
+    if (any) {
+      add_terms(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
+      decide_run(method, begin, end, workspace, [&](std::int64_t i) {
+        const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
+        return fits ? std::ldexp(1.0, 2 * workspace.exponents[i]) : 0.0;
+      });
+    }
+
+    for_each_run(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
+      if (method == Method::compensated) {
+        for (std::int64_t i = from; i < to; ++i) {
+          if (!workspace.open[i]) continue;
+          set_result(reinterpret_cast<std::byte*>(workspace.results), i,
+                     resolve(input + i * kept_.input, workspace));
+          workspace.open[i] = false;
+        }
+        return;
+      }
+      const Method better = method == Method::narrow ? Method::plain : Method::compensated;
+      clear(sums + from, to - from);
+      add_terms(better, input + from * kept_.input, to - from, sums + from, workspace);
+      refine(better, input, from, to, workspace);
+    });
+  }
+
+  template <class Grid>
+  void decide_run(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
+                  Grid grid) const {
+    const States& sums = workspace.sums;
+    const bool infinite_is_final =
+        request_.input_type != Type::float64 &&
+        !(method == Method::narrow && request_.input_type == Type::bfloat16);
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::uint64_t bits;
+      if (workspace.open[i] && decide(output_format_, sums.hi[i], sums.lo[i], sums.bound[i],
+                                      infinite_is_final, grid(i), &bits)) {
+        set_result(reinterpret_cast<std::byte*>(workspace.results), i, bits);
+        workspace.open[i] = false;
+      }
+    }
+  }
+
+  // Adds all terms of n neighbouring outputs to `states`, on several threads if the outputs
+  // are too few to be spread over them.
+  void add_terms(Method method, const std::byte* input, std::int64_t n, const States& states,
+                 Workspace& workspace) {
+    if (terms_ == 0) return;
+    int widest = 0;
+    for (int i = 1; i < plan_.reduced.size; ++i) {
+      if (plan_.reduced.loops[i].count > plan_.reduced.loops[widest].count) widest = i;
+    }
+    const Loop& split = plan_.reduced.loops[widest];
+    const std::int64_t parts = std::min<std::int64_t>(inner_threads_, split.count);
+    if (parts <= 1) {
+      add_loops(method, plan_.reduced, input, n, states, workspace);
+      return;
+    }
+    std::atomic<std::int64_t> next{0};
+    std::mutex mutex;
+    run_on_threads(static_cast<int>(parts), [&] {
+      const StandardModes modes;
+      for (;;) {
+        const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+        if (part >= parts) return;
+        const std::int64_t begin = split.count * part / parts;
+        Loops loops = plan_.reduced;
+        loops.loops[widest].count = split.count * (part + 1) / parts - begin;
+        Workspace own(n, plan_.layout);
+        clear(own.sums, n);
+        if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
+        add_loops(method, loops, input + begin * split.input, n, own.sums, own);
+        const std::lock_guard<std::mutex> guard(mutex);
+        for (std::int64_t i = 0; i < n; ++i) {
+          states.residue[i] += own.sums.residue[i];
+          if (method == Method::grid) continue;
+          accumulate(states.hi[i], states.lo[i], states.bound[i], own.sums.hi[i],
+                     own.sums.lo[i], own.sums.bound[i]);
+        }
       }
     });
   }
 
- private:
-  // Computes n outputs, neighbours along the innermost kept loop.
-  void run_tile(const std::byte* input, std::byte* output, std::int64_t n) {
-    State* states = workspace_->states;
-    std::fill_n(states, n, State{});
-    if (!exact_ && terms_ > 0) {
-      for_each_outer(plan_.reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
-        if (plan_.layout == Layout::rows) {
-          add_block(input + in, n, kept_.input, reduced_.count, reduced_.input);
-        } else {
-          add_block(input + in, reduced_.count, reduced_.input, n, kept_.input);
-        }
-      });
-    }
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::uint64_t bits = states[i].residue;
-      if (exact_ || (method_ != Method::residue && !decided(states[i], &bits))) {
-        bits = resolve(input + i * kept_.input);
+  void add_loops(Method method, const Loops& reduced, const std::byte* input, std::int64_t n,
+                 const States& states, Workspace& workspace) {
+    const Function kernel = find_kernel(plan_.layout, method, request_.input_type);
+    const std::optional<FlushSubnormals> flush =
+        method == Method::narrow ? std::optional<FlushSubnormals>(std::in_place) : std::nullopt;
+    const Loop& inner = reduced.innermost();
+    for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
+      if (plan_.layout == Layout::rows) {
+        add_block(kernel, input + in, n, kept_.input, inner.count, inner.input, states,
+                  workspace);
+      } else {
+        add_block(kernel, input + in, inner.count, inner.input, n, kept_.input, states,
+                  workspace);
       }
-      store(output + i * kept_.output, bits);
-    }
+    });
   }
 
-  // Adds a matrix to the states of the tile, through a packed copy of a part at a time
-  // unless its elements can be read where they are.
-  void add_block(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
-                 std::int64_t columns, std::ptrdiff_t stride) {
-    State* states = workspace_->states;
+  // Adds a matrix to the states, through a packed copy of a part at a time unless its
+  // elements can be read where they are.
+  void add_block(Function kernel, const std::byte* data, std::int64_t rows,
+                 std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
+                 const States& states, Workspace& workspace) {
     if (readable(data, stride) && row_stride % bytes_ == 0) {
-      kernel_(data, row_stride, rows, columns, states);
+      kernel(data, row_stride, rows, columns, states, workspace.scratch());
       return;
     }
     const std::int64_t width = std::min<std::int64_t>(columns, kPackBytes / bytes_);
@@ -132,48 +408,32 @@ class Reduction {
       for (std::int64_t j = 0; j < columns; j += width) {
         const std::int64_t m = std::min(height, rows - i);
         const std::int64_t n = std::min(width, columns - j);
-        pack(data + i * row_stride + j * stride, m, row_stride, n, stride);
-        kernel_(workspace_->packed, n * bytes_, m, n, states + (by_rows ? i : j));
+        pack(workspace.packed(), data + i * row_stride + j * stride, m, row_stride, n, stride);
+        kernel(workspace.packed(), n * bytes_, m, n, states + (by_rows ? i : j),
+               workspace.scratch());
       }
     }
   }
 
-  // Decides one output that its state leaves open, by sums ever more exact of its terms.
-  std::uint64_t resolve(const std::byte* input) {
+  // The result of one output from its exact sum.
+  std::uint64_t resolve(const std::byte* input, Workspace& workspace) const {
     switch (request_.input_type) {
-      case Type::bfloat16:
-        return resolve_as<Type::bfloat16>(input);
-      case Type::float16:
-        return resolve_as<Type::float16>(input);
-      case Type::float32:
-        return resolve_as<Type::float32>(input);
-      case Type::float64:
-        return resolve_as<Type::float64>(input);
-      case Type::int32:
-        return resolve_as<Type::int32>(input);
-      case Type::int64:
-        return resolve_as<Type::int64>(input);
-      case Type::uint32:
-        return resolve_as<Type::uint32>(input);
-      case Type::uint64:
-        return resolve_as<Type::uint64>(input);
+      case Type::bfloat16: return resolve_as<Type::bfloat16>(input, workspace);
+      case Type::float16: return resolve_as<Type::float16>(input, workspace);
+      case Type::float32: return resolve_as<Type::float32>(input, workspace);
+      case Type::float64: return resolve_as<Type::float64>(input, workspace);
+      case Type::int32: return resolve_as<Type::int32>(input, workspace);
+      case Type::int64: return resolve_as<Type::int64>(input, workspace);
+      case Type::uint32: return resolve_as<Type::uint32>(input, workspace);
+      case Type::uint64: return resolve_as<Type::uint64>(input, workspace);
     }
     __builtin_unreachable();
   }
 
   template <Type type>
-  std::uint64_t resolve_as(const std::byte* input) {
-    if (method_ == Method::plain && !exact_) {
-      const Function kernel =
-          find_kernel(chosen_target(), Layout::rows, Method::compensated, type);
-      State state{};
-      for_each_chunk(
-          input, [&](const std::byte* data, std::int64_t n) { kernel(data, 0, 1, n, &state); });
-      std::uint64_t bits;
-      if (decided(state, &bits)) return bits;
-    }
+  std::uint64_t resolve_as(const std::byte* input, Workspace& workspace) const {
     Accumulator<type> sum;
-    for_each_chunk(input, [&](const std::byte* data, std::int64_t n) {
+    for_each_chunk(input, workspace, [&](const std::byte* data, std::int64_t n) {
       const auto* x = reinterpret_cast<const Bits<type>*>(data);
       for (std::int64_t i = 0; i < n; ++i) sum.add(x[i]);
     });
@@ -187,21 +447,22 @@ class Reduction {
     return sum.result(output_format_);
   }
 
-  // Calls f(data, n) for n elements side by side at a time, until all terms were seen.
+  // Calls f(data, n) for n terms of one output side by side at a time, until all were seen.
   template <class F>
-  void for_each_chunk(const std::byte* input, F f) {
+  void for_each_chunk(const std::byte* input, Workspace& workspace, F f) const {
     if (terms_ == 0) return;
+    const Loop& inner = plan_.reduced.innermost();
     for_each_outer(plan_.reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       const std::byte* data = input + in;
-      if (readable(data, reduced_.input)) {
-        f(data, reduced_.count);
+      if (readable(data, inner.input)) {
+        f(data, inner.count);
         return;
       }
       const std::int64_t chunk = kPackBytes / bytes_;
-      for (std::int64_t i = 0; i < reduced_.count; i += chunk) {
-        const std::int64_t n = std::min(chunk, reduced_.count - i);
-        pack(data + i * reduced_.input, 1, 0, n, reduced_.input);
-        f(workspace_->packed, n);
+      for (std::int64_t i = 0; i < inner.count; i += chunk) {
+        const std::int64_t n = std::min(chunk, inner.count - i);
+        pack(workspace.packed(), data + i * inner.input, 1, 0, n, inner.input);
+        f(workspace.packed(), n);
       }
     });
   }
@@ -212,55 +473,47 @@ class Reduction {
            reinterpret_cast<std::uintptr_t>(data) % bytes_ == 0;
   }
 
-  void pack(const std::byte* source, std::int64_t rows, std::ptrdiff_t row_stride,
-            std::int64_t columns, std::ptrdiff_t stride) {
+  void pack(std::byte* target, const std::byte* source, std::int64_t rows,
+            std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) const {
+    const auto copy_as = [&](auto element) {
+      using T = decltype(element);
+      auto copy = &copy_elements<T, false, 0>;
+      if (request_.byte_swapped) {
+        copy = &copy_elements<T, true, 0>;
+      } else if (stride == 2 * sizeof(T)) {
+        copy = &copy_elements<T, false, 2 * sizeof(T)>;
+      }
+      copy(target, source, rows, row_stride, columns, stride);
+    };
     switch (bytes_) {
-      case 2:
-        return pack_as<std::uint16_t>(source, rows, row_stride, columns, stride);
-      case 4:
-        return pack_as<std::uint32_t>(source, rows, row_stride, columns, stride);
-      case 8:
-        return pack_as<std::uint64_t>(source, rows, row_stride, columns, stride);
+      case 2: return copy_as(std::uint16_t{});
+      case 4: return copy_as(std::uint32_t{});
+      case 8: return copy_as(std::uint64_t{});
     }
-  }
-
-  template <class T>
-  void pack_as(const std::byte* source, std::int64_t rows, std::ptrdiff_t row_stride,
-               std::int64_t columns, std::ptrdiff_t stride) {
-    const auto copy =
-        request_.byte_swapped ? &copy_elements<T, true> : &copy_elements<T, false>;
-    copy(workspace_->packed, source, rows, row_stride, columns, stride);
-  }
-
-  bool decided(const State& state, std::uint64_t* bits) const {
-    return decide(output_format_, state, request_.input_type != Type::float64, bits);
-  }
-
-  void store(std::byte* output, std::uint64_t bits) const {
-    // The low bytes of a little-endian integer come first.
-    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-    std::memcpy(output, &bits, output_format_.bytes);
   }
 
   const Plan& plan_;
   const Request& request_;
   const Loop& kept_;
-  const Loop& reduced_;
   const Format& input_format_;
   const Format& output_format_;
-  const int bytes_;
+  const std::int64_t bytes_;
   const std::int64_t terms_;
   Method method_;
-  bool exact_;  // every output is resolved
-  Function kernel_;
-  std::unique_ptr<Workspace> workspace_;
+  bool exact_;  // every output is summed exactly
+
+  // Tasks are tiles of outputs; inner_threads_ share the terms of each.
+  std::int64_t tile_ = 1;
+  std::int64_t tiles_per_row_ = 1;
+  std::int64_t tasks_ = 0;
+  int inner_threads_ = 1;
+  std::atomic<std::int64_t> next_task_{0};
+  std::mutex mutex_;
+  std::exception_ptr failure_;
 };
 
 }  // namespace
 
-void reduce(const Plan& plan, const Request& request) {
-  const StandardModes modes;
-  Reduction(plan, request).run();
-}
+void reduce(const Plan& plan, const Request& request) { Reduction(plan, request).run(); }
 
 }  // namespace halfulp

@@ -1,12 +1,14 @@
 // From a sum to the bits of a result: the only place that rounds.
-// May include formats.h and state.h only.
+// May include formats.h and states.h only.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "formats.h"
-#include "state.h"
+#include "states.h"
 
 namespace halfulp {
 
@@ -46,40 +48,124 @@ inline std::uint64_t round_pair(const Format& format, double s, double t) {
   return round_to(format, m, field - 1023 - 63, r != 0);
 }
 
-// Below this a double-double is not exact to the last bit; the exact tier decides.
+// What one state says of S: |S - (s + t)| <= width, where s is s + t rounded to binary64.
+struct Enclosure {
+  double s;
+  double t;
+  double width;
+};
+
+// Below this the error-free transformations are not exact to the last bit.
 inline constexpr double kLeastDecidable = 0x1p-960;
 
-// Returns whether `state` determines the rounded result of `format`, and the result if so.
-// `squares_fit` says that squares and their sums cannot overflow binary64 (all types but
-// float64), so that an infinite hi means an infinite element.
+// The width is widened by 2^-9 of the bound (see States) and by 2^-100 of s, which covers
+// the roundings here and in decide. |lo| <= hi, so t is exact (Dekker).
+inline Enclosure enclose(double hi, double lo, double bound) {
+  const double s = hi + lo;
+  return {s, lo - (s - hi), bound * (1 + 0x1p-9) + s * 0x1p-100};
+}
+
+// A sum known to be a multiple of 4^g, of elements that are multiples of 2^g, is known
+// exactly if the enclosure holds one such multiple only. Returns the least g for which it
+// does; false if there is none.
+inline bool grid_of(double hi, double lo, double bound, int* g) {
+  const Enclosure sum = enclose(hi, lo, bound);
+  const bool usual = sum.s >= kLeastDecidable && sum.s < 0x1p1000;
+  if (!(usual || (sum.s == 0 && bound < 0x1p-1000))) return false;
+  // 4^g > 2 * width. The elements, at most the root of 2s, are below 2^(51 + g).
+  *g = (std::ilogb(sum.width) + 3) >> 1;
+  return true;
+}
+
+// Returns whether the state of one output determines the result of `format`, and if so the
+// result. Both ends of the enclosure are rounded; rounding is monotone, so if they agree
+// the exact sum rounds to the same.
 //
-// Both ends of the enclosure are rounded; rounding is monotone, so if they agree then the
-// exact sum rounds to the same. The ends are widened by 2^-9 of the bound (see State) and
-// by 2^-100 of hi, which covers the four roundings of this function.
-inline bool decide(const Format& format, const State& state, bool squares_fit,
-                   std::uint64_t* result) {
-  const double hi = state.hi;
+// `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
+// every format's range. `grid`, if not 0, is a power of two of which S is a multiple.
+inline bool decide(const Format& format, double hi, double lo, double bound,
+                   bool infinite_is_final, double grid, std::uint64_t* result) {
   if (hi != hi) {
     *result = format.quiet_nan();
     return true;
   }
-  if (hi == 0) {
-    *result = 0;
-    return state.bound == 0;
-  }
   if (hi > 0x1.fffffffffffffp1023) {
     *result = format.infinity();
-    return squares_fit;
+    return infinite_is_final;
   }
-  if (!(hi >= kLeastDecidable)) return false;
-  const double s = hi + state.lo;
-  const double t = state.lo - (s - hi);  // |lo| <= hi: exact (Dekker)
-  const double width = state.bound * (1 + 0x1p-9) + s * 0x1p-100;
-  if (!(width < s * 0x1p-3)) return false;
-  const std::uint64_t low = round_pair(format, s, t - width);
-  const std::uint64_t high = round_pair(format, s, t + width);
+  Enclosure sum = enclose(hi, lo, bound);
+  if (grid > 0 && sum.width < grid / 2) {
+    const double s = std::rint(sum.s / grid) * grid;  // s itself from 2^52 grids on
+    const double t = std::rint(((sum.s - s) + sum.t) / grid) * grid;
+    sum = s > 0 ? Enclosure{s, t, 0} : Enclosure{t, 0, 0};
+  }
+  if (sum.s == 0) {
+    *result = 0;
+    return sum.width == 0;
+  }
+  if (!(sum.s >= kLeastDecidable && sum.width < sum.s * 0x1p-3)) return false;
+  const std::uint64_t low = round_pair(format, sum.s, sum.t - sum.width);
+  const std::uint64_t high = round_pair(format, sum.s, sum.t + sum.width);
   *result = low;
   return low == high;
+}
+
+// A float >= 0 rounded to a half type, without branches.
+template <Type type>
+inline std::uint16_t narrow_to_half(float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  if (type == Type::bfloat16) {
+    return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+  // Below 2^-14, float16 has the spacing that binary32 has from 1/2 on.
+  const float shifted = x + 0.5f;
+  std::uint32_t subnormal;
+  std::memcpy(&subnormal, &shifted, sizeof subnormal);
+  const std::uint32_t normal = (bits - (112u << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
+  const std::uint32_t rounded = x < 0x1p-14f ? subnormal - 0x3f000000 : normal;
+  return static_cast<std::uint16_t>(x < 65520.0f ? rounded : 0x7c00);
+}
+
+// Rounds what can be rounded at once: sets results[i], or else open[i], and returns whether
+// any is open. Ends of enclosures are rounded as in `decide`, which decides more: here
+// infinities, NaNs and float64 sums below kLeastDecidable stay open.
+template <Type type>
+inline bool decide_many(const States& states, std::size_t n, Bits<type>* results,
+                        std::uint8_t* open) {
+  unsigned any = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double hi = states.hi[i];
+    const double lo = states.lo[i];
+    const double bound = states.bound[i] * (1 + 0x1p-9);
+    const double s = hi + lo;
+    unsigned differs;
+    if constexpr (type == Type::float64) {
+      const double t = lo - (s - hi);
+      const double width = bound + s * 0x1p-100;
+      const double low = s + (t - width);
+      const double high = s + (t + width);
+      std::memcpy(results + i, &low, sizeof low);
+      differs = !(low == high && s >= kLeastDecidable);
+    } else {
+      // 2^-50 covers the roundings of s and of the ends, and, twice, those to binary32.
+      const double slack = type == Type::float32 ? 0x1p-50 : 0x1p-22;
+      // 2^-149 covers the roundings of subnormal ends.
+      const double width = bound + s * slack + (s < 0x1p-149 ? s : 0x1p-149);
+      const float low = static_cast<float>(s - width);
+      const float high = static_cast<float>(s + width);
+      if constexpr (type == Type::float32) {
+        std::memcpy(results + i, &high, sizeof high);  // never -0
+        differs = !(low == high);
+      } else {
+        results[i] = narrow_to_half<type>(low);
+        differs = !(results[i] == narrow_to_half<type>(high) && high <= 0x1.fffffep127f);
+      }
+    }
+    open[i] = static_cast<std::uint8_t>(differs);
+    any |= differs;
+  }
+  return any != 0;
 }
 
 // Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent.

@@ -7,68 +7,291 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__ARM_NEON) && !defined(HALFULP_PORTABLE)
+#define HALFULP_NEON
+#include <arm_neon.h>
+#endif
+
 #include "formats.h"
 
 namespace halfulp {
 namespace {
 
-// GCC and Clang vectors: +, -, * act on each lane in binary64.
-constexpr int kVectorBytes = 16;
-constexpr std::size_t kWidth = kVectorBytes / sizeof(double);
-typedef double Vector __attribute__((vector_size(kVectorBytes)));
+#if defined(__AVX512F__)
+constexpr std::size_t kVectorBytes = 64;
+constexpr std::size_t kRegisters = 32;
+#elif defined(__AVX2__)
+constexpr std::size_t kVectorBytes = 32;
+constexpr std::size_t kRegisters = 16;
+#else
+constexpr std::size_t kVectorBytes = 16;
+constexpr std::size_t kRegisters = 16;
+#endif
 
-inline double from_bits(std::uint64_t bits) {
+// GCC's and Clang's vectors: the operators act on each lane.
+typedef double Vector __attribute__((vector_size(kVectorBytes)));
+typedef float Narrow __attribute__((vector_size(kVectorBytes)));
+typedef float HalfNarrow __attribute__((vector_size(kVectorBytes / 2)));
+typedef std::uint64_t Wide __attribute__((vector_size(kVectorBytes)));
+
+constexpr std::size_t kWidth = kVectorBytes / sizeof(double);
+constexpr std::size_t kNarrowWidth = 2 * kWidth;
+
+inline double bits_to_double(std::uint64_t bits) {
   double value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-// The exact value of one element as binary64. The sign may be lost: it is to be squared.
+inline float bits_to_float(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// The magnitude of a float16 in binary32, exactly. The sign is lost: it is to be squared.
+inline float widen_float16(std::uint16_t x) {
+  const std::uint32_t magnitude = x & 0x7fff;
+  if (magnitude < 0x0400) return static_cast<float>(magnitude) * 0x1p-24f;
+  const std::uint32_t bias = magnitude < 0x7c00 ? 127 - 15 : 255 - 31;
+  return bits_to_float((magnitude << 13) + (bias << 23));
+}
+
 template <Type type>
-inline double widen(Bits<type> x) {
-  if constexpr (type == Type::float64) {
-    return from_bits(x);
-  } else if constexpr (type == Type::float16) {
-    const std::uint64_t magnitude = x & 0x7fff;
-    if (magnitude < 0x0400) return static_cast<double>(magnitude) * 0x1p-24;
-    const std::uint64_t bias = magnitude < 0x7c00 ? 1023 - 15 : 2047 - 31;
-    return from_bits((magnitude << 42) + (bias << 52));
-  } else {
-    const std::uint32_t bits = type == Type::bfloat16 ? std::uint32_t{x} << 16 : x;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return static_cast<double>(value);
+inline float widen_half(std::uint16_t x) {
+  return type == Type::float16 ? widen_float16(x) : bits_to_float(std::uint32_t{x} << 16);
+}
+
+// kNarrowWidth elements of a half type in binary32, exactly.
+template <Type type>
+inline Narrow load_narrow(const std::uint16_t* x) {
+#if defined(__AVX512F__)
+  const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  if constexpr (type == Type::float16) return (Narrow)_mm512_cvtph_ps(raw);
+  return (Narrow)_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16);
+#elif defined(__AVX2__)
+  const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  if constexpr (type == Type::float16) return (Narrow)_mm256_cvtph_ps(raw);
+  return (Narrow)_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16);
+#elif defined(HALFULP_NEON)
+  if constexpr (type == Type::float16) {
+    return (Narrow)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)));
   }
-}
-
-template <Type type>
-inline Vector load(const Bits<type>* x) {
-  Vector v;
-  for (std::size_t i = 0; i < kWidth; ++i) v[i] = widen<type>(x[i]);
-  return v;
-}
-
-// x * x = p + e exactly if e is a multiple of 2^-1074, else to within 2^-1073.
-inline void square(Vector x, Vector& p, Vector& e) {
-  p = x * x;
-#if defined(__FP_FAST_FMA)
-  for (std::size_t i = 0; i < kWidth; ++i) e[i] = __builtin_fma(x[i], x[i], -p[i]);
+  return (Narrow)vshll_n_u16(vld1_u16(x), 16);
 #else
-  // Dekker's product, split after Veltkamp. Where the split overflows, so does p.
-  const Vector scaled = x * 0x1.0000002p27;
-  const Vector high = scaled - (scaled - x);
-  const Vector low = x - high;
-  e = ((high * high - p) + (high * low) * 2.0) + low * low;
+  Narrow v;
+  for (std::size_t i = 0; i < kNarrowWidth; ++i) v[i] = widen_half<type>(x[i]);
+  return v;
 #endif
 }
 
+inline Vector widen(HalfNarrow x) { return __builtin_convertvector(x, Vector); }
+
+inline Vector widen_low(Narrow x) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x));
+#elif defined(__AVX2__)
+  return (Vector)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x));
+#else
+  HalfNarrow half;
+  std::memcpy(&half, &x, sizeof half);
+  return widen(half);
+#endif
+}
+
+inline Vector widen_high(Narrow x) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_cvtps_pd(
+      _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd((__m512)x), 1)));
+#elif defined(__AVX2__)
+  return (Vector)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1));
+#else
+  HalfNarrow half;
+  std::memcpy(&half, reinterpret_cast<const char*>(&x) + sizeof half, sizeof half);
+  return widen(half);
+#endif
+}
+
+// kWidth elements of a float type in binary64, exactly.
+template <Type type>
+inline Vector load(const Bits<type>* x) {
+  if constexpr (type == Type::float64) {
+    Vector v;
+    std::memcpy(&v, x, sizeof v);
+    return v;
+  } else if constexpr (type == Type::float32) {
+#if defined(__AVX512F__)
+    return (Vector)_mm512_cvtps_pd(_mm256_loadu_ps(reinterpret_cast<const float*>(x)));
+#elif defined(__AVX2__)
+    return (Vector)_mm256_cvtps_pd(_mm_loadu_ps(reinterpret_cast<const float*>(x)));
+#else
+    HalfNarrow half;
+    std::memcpy(&half, x, sizeof half);
+    return widen(half);
+#endif
+  } else {
+#if defined(__AVX512F__)
+    const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+    if constexpr (type == Type::float16) return (Vector)_mm512_cvtps_pd(_mm256_cvtph_ps(raw));
+    return (Vector)_mm512_cvtps_pd(
+        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16)));
+#elif defined(__AVX2__)
+    const __m128i raw = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+    if constexpr (type == Type::float16) return (Vector)_mm256_cvtps_pd(_mm_cvtph_ps(raw));
+    return (Vector)_mm256_cvtps_pd(
+        _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(raw), 16)));
+#else
+    Vector v;
+    for (std::size_t i = 0; i < kWidth; ++i) {
+      v[i] = static_cast<double>(widen_half<type>(x[i]));
+    }
+    return v;
+#endif
+  }
+}
+
+// The first `count` < N elements of x, then zeros, which add nothing. No byte beyond them
+// is read.
+template <std::size_t N, class T>
+struct Padded {
+  T elements[N];
+  Padded(const T* x, std::size_t count) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) * N >= 16) {
+      const std::uint64_t bytes = (std::uint64_t{1} << (count * sizeof(T))) - 1;
+      if constexpr (sizeof elements == 64) {
+        _mm512_storeu_si512(elements, _mm512_maskz_loadu_epi8(bytes, x));
+      } else if constexpr (sizeof elements == 32) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(elements),
+                            _mm256_maskz_loadu_epi8(static_cast<__mmask32>(bytes), x));
+      } else {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(elements),
+                         _mm_maskz_loadu_epi8(static_cast<__mmask16>(bytes), x));
+      }
+      return;
+    }
+#endif
+    for (std::size_t i = 0; i < N; ++i) elements[i] = i < count ? x[i] : T{0};
+  }
+};
+
+// a * a + b, rounded once with a hardware fma, else twice.
+inline Vector square_add(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_fmadd_pd((__m512d)a, (__m512d)a, (__m512d)b);
+#elif defined(__AVX2__)
+  return (Vector)_mm256_fmadd_pd((__m256d)a, (__m256d)a, (__m256d)b);
+#elif defined(HALFULP_NEON)
+  return (Vector)vfmaq_f64((float64x2_t)b, (float64x2_t)a, (float64x2_t)a);
+#else
+  return a * a + b;
+#endif
+}
+
+inline Narrow square_add(Narrow a, Narrow b) {
+#if defined(__AVX512F__)
+  return (Narrow)_mm512_fmadd_ps((__m512)a, (__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (Narrow)_mm256_fmadd_ps((__m256)a, (__m256)a, (__m256)b);
+#elif defined(HALFULP_NEON)
+  return (Narrow)vfmaq_f32((float32x4_t)b, (float32x4_t)a, (float32x4_t)a);
+#else
+  return a * a + b;
+#endif
+}
+
+#if defined(__FMA__) || defined(HALFULP_NEON)
+constexpr bool kHasFma = true;
+#else
+constexpr bool kHasFma = false;
+#endif
+
+// a * a = p + e exactly if e is a multiple of 2^-1074, else to within 2^-1073.
+inline void square(Vector a, Vector& p, Vector& e) {
+  p = a * a;
+  if constexpr (kHasFma) {
+    e = square_add(a, -p);
+  } else {
+    // Dekker's product, split after Veltkamp. Where the split overflows, so does p.
+    const Vector scaled = a * 0x1.0000002p27;
+    const Vector high = scaled - (scaled - a);
+    const Vector low = a - high;
+    e = ((high * high - p) + (high * low) * 2.0) + low * low;
+  }
+}
+
 // s + r = a + b exactly (Knuth's TwoSum).
-template <class V>
-inline V two_sum(V a, V b, V& r) {
-  const V s = a + b;
-  const V z = s - a;
+inline Vector two_sum(Vector a, Vector b, Vector& r) {
+  const Vector s = a + b;
+  const Vector z = s - a;
   r = (a - (s - z)) + (b - z);
   return s;
+}
+
+// The even, then the odd elements of a followed by b.
+inline Vector evens(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#else
+  return __builtin_shufflevector(a, b, 0, 2);
+#endif
+}
+
+inline Vector odds(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#else
+  return __builtin_shufflevector(a, b, 1, 3);
+#endif
+}
+
+// Squares modulo 2^64 of integers held in 64-bit lanes: of the low 32 bits, with or
+// without sign, or of all 64.
+template <Type type>
+inline Wide square_integers(Wide x) {
+  if constexpr (type == Type::int32) {
+#if defined(__AVX512F__)
+    return (Wide)_mm512_mul_epi32((__m512i)x, (__m512i)x);
+#elif defined(__AVX2__)
+    return (Wide)_mm256_mul_epi32((__m256i)x, (__m256i)x);
+#else
+    Wide result;
+    for (std::size_t i = 0; i < kWidth; ++i) {
+      const std::int64_t low = static_cast<std::int32_t>(x[i]);
+      result[i] = static_cast<std::uint64_t>(low * low);
+    }
+    return result;
+#endif
+  } else if constexpr (type == Type::uint32) {
+#if defined(__AVX512F__)
+    return (Wide)_mm512_mul_epu32((__m512i)x, (__m512i)x);
+#elif defined(__AVX2__)
+    return (Wide)_mm256_mul_epu32((__m256i)x, (__m256i)x);
+#elif defined(__SSE2__)
+    return (Wide)_mm_mul_epu32((__m128i)x, (__m128i)x);
+#else
+    const Wide low = x & 0xffffffff;
+    return low * low;
+#endif
+  } else {
+#if defined(__AVX512DQ__)
+    return (Wide)_mm512_mullo_epi64((__m512i)x, (__m512i)x);
+#elif defined(__AVX2__)
+    const __m256i v = (__m256i)x;
+    const __m256i cross = _mm256_mul_epu32(v, _mm256_srli_epi64(v, 32));
+    return (Wide)_mm256_add_epi64(_mm256_mul_epu32(v, v), _mm256_slli_epi64(cross, 33));
+#else
+    return x * x;
+#endif
+  }
 }
 
 }  // namespace

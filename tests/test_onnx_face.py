@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import assert_same_bits, expected
 
 import halfulp
+from oracle import assert_same_bits, expected
 
 EXAMPLES = json.loads((Path(__file__).parent / "cases/seed_examples.json").read_text())
 

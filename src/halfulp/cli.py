@@ -7,6 +7,7 @@ typer and rich; onnx is loaded when a model is run.
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import json
 import math
 import os
@@ -45,8 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code: 0; 2 after bad input, told in one line on stderr; 130
-        after an interrupt; 141 if nobody reads the output any more.
+        after an interrupt; 1 if nobody reads the output any more.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(args=arguments, prog_name="halfulp", standalone_mode=False)
         sys.stdout.flush()
@@ -57,10 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The interpreter flushes stdout once more when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        _drop_output()
+        return 1
+    except OSError as error:
+        _drop_output()
+        return _fail(str(error))
     return code or 0
+
+
+def _drop_output() -> None:
+    """Let the interpreter flush stdout in vain when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> int:
@@ -108,10 +118,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE.npz", help="Write the outputs there, by name."),
     ] = None,
-    as_json: # Of the column of values: with a short name, the table has 80 columns then.
-_WIDTH = 40
-
-_AsJson = False,
+    as_json: _AsJson = False,
 ) -> None:
     """Run a model and show its outputs.
 
@@ -124,7 +131,7 @@ _AsJson = False,
     from halfulp.onnx.report import output_facts
 
     feeds = _load_inputs(inputs or [])
-    beside = model.with_name(f"{model.stem}.expected.npz")
+    beside = model.parent / f"{model.stem}.expected.npz"
     expected = load_arrays(beside) if beside.is_file() else {}
     prepared = PreparedModel(model)
     if output is not None:
@@ -155,10 +162,7 @@ _AsJson = False,
 
 
 @app.command()
-def info(as_json: # Of the column of values: with a short name, the table has 80 columns then.
-_WIDTH = 40
-
-_AsJson = False) -> None:
+def info(as_json: _AsJson = False) -> None:
     """Show versions, instruction sets and threads."""
     build = halfulp.build_info()
     facts = {
@@ -218,12 +222,12 @@ def _show_run(facts: dict[str, Any]) -> None:
 def _values(first: Sequence[Any], count: int) -> str:
     """Return as many of the first values as fit one line, out of `count`."""
     texts = [f"{v:.9g}" if isinstance(v, float) else str(v) for v in first]
-    shown = [text[:_WIDTH] + "…" * (len(text) > _WIDTH) for text in texts[:1]]
+    shown = [text[:_WIDTH] + "..." * (len(text) > _WIDTH) for text in texts[:1]]
     for text in texts[1:]:
         if len("  ".join([*shown, text])) > _WIDTH:
             break
         shown.append(text)
-    return "  ".join(shown) + "  …" * (len(shown) < count)
+    return "  ".join(shown) + "  ..." * (len(shown) < count)
 
 
 def _agreement(comparison: dict[str, Any], file: str) -> str:

@@ -66,8 +66,9 @@ def run_model(
     -----
     ReduceSumSquare runs in halfulp in the graph, in nested graphs and in
     functions; a node has the newest version that the opset around it allows,
-    and a later opset than any known means version 18. All other operators run
-    in onnx's reference evaluator, but for Loop and ZipMap, which it runs wrong or lacks.
+    and a later opset than any known means version 18. Other operators run in
+    onnx's reference evaluator, except for Loop, which it runs otherwise than
+    specified, and ZipMap, which it lacks.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def run_model(
     ...     agraph (float[N] x) => (float[1] y) { y = ReduceSumSquare(x) }
     ... ''')
     >>> run_model(model, {"x": [4096, 1, 1]})
-    {'y': array([16777218.], dtype=float32)}
+    {'y': array([1.6777218e+07], dtype=float32)}
     """
     return PreparedModel(model).run(inputs)
 
@@ -111,8 +112,10 @@ class PreparedModel:
 
     def check(self) -> None:
         """Check the ReduceSumSquare nodes with what is known without inputs."""
+        names = {value.name for value in self.inputs}
+        feeds = {k: v for k, v in self._large.items() if k not in names}
         with model_errors("the model cannot be used"):
-            check_types(self._proto, self._large)
+            check_types(self._proto, feeds, unknown=names)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the model as `run_model` does."""

@@ -19,10 +19,14 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.nodes import place, subgraphs, walk
+from halfulp.onnx.nodes import is_reduce, place, read_node, subgraphs, walk
 
 # The domain of the copies; no other operator is in it.
 DOMAIN = "halfulp.functions"
+
+# A few functions that call the next one twice each make more calls than a machine
+# can run, or check, in a lifetime.
+_MOST_CALLS = 100_000
 
 _Attributes = Mapping[str, AttributeProto]
 
@@ -37,8 +41,11 @@ def specialize_functions(model: ModelProto) -> None:
     Raises
     ------
     ModelError
-        If functions are defined twice, call themselves, or are called with
-        inputs, outputs or attributes that they do not have.
+        If functions are defined twice, call themselves, make more than 100000
+        calls in all, or are called with inputs, outputs or attributes that they
+        do not have.
+    ModelError, ArgumentError
+        If an attribute of a call is not allowed in a ReduceSumSquare node.
     """
     functions: dict[tuple[str, str, str], FunctionProto] = {}
     for function in model.functions:
@@ -58,23 +65,39 @@ class _Specializer:
     ) -> None:
         self._model = model
         self._functions = functions
-        # By function, attributes and inputs of the call: the name of the copy.
-        self._copies: dict[tuple[object, ...], str] = {}
+        # By function, attributes and inputs of the call: the name of the copy, and
+        # the number of calls that a call of it makes, itself included.
+        self._copies: dict[tuple[object, ...], tuple[str, int]] = {}
         self._numbers = itertools.count()
         self._open: list[tuple[str, str, str]] = []
 
-    def fill(self, nodes: Iterable[NodeProto], bound: _Attributes | None) -> None:
-        """Fill the attributes `bound` into `nodes`, and redirect the calls there."""
+    def fill(
+        self,
+        nodes: Iterable[NodeProto],
+        bound: _Attributes | None,
+        opset: int = 0,
+        path: str = "",
+    ) -> int:
+        """Fill the attributes `bound` into `nodes`, and redirect the calls there.
+
+        Returns the number of calls of functions, those within functions included.
+        """
+        calls = 0
         for node in nodes:
             _fill_attributes(node, bound)
+            if bound and is_reduce(node):
+                read_node(node, opset, f"{path}{place(node)}: ")
             for _, graph in subgraphs(node):
-                self.fill(graph.node, bound)
+                calls += self.fill(graph.node, bound, opset, path)
             called = (node.domain, node.op_type, node.overload)
             known = onnx.defs.has(node.op_type, domain=node.domain)
             if called in self._functions and not known:
-                self._redirect(node, called)
+                calls += self._redirect(node, called, path)
+        if calls > _MOST_CALLS:
+            raise ModelError(f"functions are called more than {_MOST_CALLS} times in all")
+        return calls
 
-    def _redirect(self, node: NodeProto, called: tuple[str, str, str]) -> None:
+    def _redirect(self, node: NodeProto, called: tuple[str, str, str], path: str) -> int:
         """Make the call `node` one of a copy of the function `called`."""
         function = self._functions[called]
         _check_call(node, function)
@@ -92,17 +115,24 @@ class _Specializer:
         key = (called, values, absent)
         if key not in self._copies:
             self._open.append(called)
-            self._copies[key] = self._copy(function, bound, absent)
+            path += f"{place(node)} > "
+            self._copies[key] = self._copy(function, bound, absent, path)
             self._open.pop()
         inputs = [name for name in node.input if name]
         del node.input[:], node.attribute[:]
         node.input.extend(inputs)
-        node.domain, node.op_type, node.overload = DOMAIN, self._copies[key], ""
+        name, calls = self._copies[key]
+        node.domain, node.op_type, node.overload = DOMAIN, name, ""
+        return calls
 
     def _copy(
-        self, function: FunctionProto, bound: _Attributes, absent: frozenset[str]
-    ) -> str:
-        """Add to the model a copy with `bound` filled in; return its name."""
+        self,
+        function: FunctionProto,
+        bound: _Attributes,
+        absent: frozenset[str],
+        path: str,
+    ) -> tuple[str, int]:
+        """Add to the model a copy with `bound` filled in; return name and calls."""
         copy = FunctionProto()
         copy.CopyFrom(function)
         copy.domain, copy.overload = DOMAIN, ""
@@ -114,9 +144,10 @@ class _Specializer:
             for i, name in enumerate(node.input):
                 if name in absent:
                     node.input[i] = ""
-        self.fill(copy.node, bound)
+        opsets = {entry.domain: entry.version for entry in copy.opset_import}
+        calls = 1 + self.fill(copy.node, bound, opsets.get("", 0), path)
         self._model.functions.append(copy)
-        return copy.name
+        return copy.name, calls
 
 
 def _fill_attributes(node: NodeProto, bound: _Attributes | None) -> None:

@@ -14,7 +14,7 @@ from onnx import TypeProto, ValueInfoProto
 
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.onnx.faults import one_line
-from halfulp.onnx.tensors import dtype_name, tensor_dtype, type_name
+from halfulp.onnx.tensors import dtype_code, dtype_name, tensor_dtype, type_name
 
 
 def check_declared(declared: Sequence[ValueInfoProto]) -> None:
@@ -85,6 +85,8 @@ def _checked(name: str, declared: TypeProto, value: Any) -> Any:
         raise ArgumentError(
             f"{what} has type {given}; allowed: {type_name(tensor.elem_type)}"
         )
+    if dtype_code(array.dtype) is None:
+        raise ArgumentError(f"{what} has type {given}; allowed: the types of ONNX")
     if tensor.HasField("shape"):
         sizes = [
             d.dim_value if d.HasField("dim_value") else (d.dim_param or None)

@@ -69,7 +69,7 @@ def label(node: NodeProto, index: int | None = None) -> str:
     if node.name:
         return f"node {node.name!r}"
     number = "" if index is None else f" #{index}"
-    return f"node{number} (output {''.join(node.output[:1])!r})"
+    return f"node{number} (output {next(iter(node.output), '')!r})"
 
 
 def is_reduce(node: NodeProto) -> bool:

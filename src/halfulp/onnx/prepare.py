@@ -41,21 +41,13 @@ def prepare(model: ModelProto) -> None:
     """
     if not model.HasField("graph"):
         raise ModelError("the model has no graph; allowed: exactly one")
-    for tensor in _initializers(model):
-        read_tensor(tensor, f"initializer {tensor.name!r}")
     numbers = itertools.count()
     _prepare_nodes(model, model.graph.node, "", numbers)
     for function in model.functions:
+        if function.domain in DOMAIN_NAMES:
+            function.domain = ""
         path = f"function {function.name!r} > "
         _prepare_nodes(function, function.node, path, numbers)
-
-
-def _initializers(model: ModelProto) -> Iterable[onnx.TensorProto]:
-    yield from model.graph.initializer
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for _, node in walk(nodes):
-            for _, graph in subgraphs(node):
-                yield from graph.initializer
 
 
 def _prepare_nodes(
@@ -123,3 +115,6 @@ def _check_tensors(node: NodeProto, here: str) -> None:
             read_tensor(attribute.t, f"{here}: attribute {attribute.name!r}")
         for tensor in attribute.tensors:
             read_tensor(tensor, f"{here}: attribute {attribute.name!r}")
+    for name, graph in subgraphs(node):
+        for tensor in graph.initializer:
+            read_tensor(tensor, f"{here} > {name}: initializer {tensor.name!r}")

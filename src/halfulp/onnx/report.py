@@ -36,20 +36,18 @@ def output_facts(name: str, value: Any, expected: _Array | None) -> dict[str, An
         are expected, ``expected``: see `compare`. All of it can be JSON.
     """
     if isinstance(value, np.ndarray):
-        kind, shape, values = dtype_name(value.dtype), value.shape, value.flat
+        kind, shape = dtype_name(value.dtype), list(value.shape)
+        first = list(value.flat[:_FIRST])
     elif isinstance(value, list):
-        kind, shape, values = "sequence", (len(value),), value
+        kind, shape, first = "sequence", [len(value)], value[:_FIRST]
     else:
-        kind, shape, values = (
-            "map" if isinstance(value, dict) else "optional",
-            (),
-            [value],
-        )
-    facts = {
+        kind = "map" if isinstance(value, dict) else "optional"
+        shape, first = [], [value]
+    facts: dict[str, Any] = {
         "name": name,
         "type": kind,
-        "shape": list(shape),
-        "first_values": [_plain(v) for v in values[:_FIRST]],
+        "shape": shape,
+        "first_values": [_plain(v) for v in first],
     }
     if expected is not None and isinstance(value, np.ndarray):
         facts["expected"] = compare(value, expected)

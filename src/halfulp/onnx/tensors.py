@@ -24,13 +24,18 @@ def type_name(element_type: int) -> str:
         return f"number {element_type}"
 
 
+def dtype_code(dtype: np.dtype[Any]) -> int | None:
+    """Return ONNX's number of a NumPy dtype of any byte order, if it has one."""
+    try:
+        return int(onnx.helper.np_dtype_to_tensor_dtype(dtype.newbyteorder("=")))
+    except ValueError:
+        return None
+
+
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return ONNX's name of a NumPy dtype, or NumPy's where ONNX has none."""
-    try:
-        native = dtype.newbyteorder("=")
-        return type_name(onnx.helper.np_dtype_to_tensor_dtype(native))
-    except ValueError:
-        return str(dtype)
+    code = dtype_code(dtype)
+    return str(dtype) if code is None else type_name(code)
 
 
 def tensor_dtype(element_type: int, what: str) -> np.dtype[Any]:

@@ -37,7 +37,7 @@ from halfulp.onnx.nodes import (
     read_node,
     subgraphs,
 )
-from halfulp.onnx.tensors import read_tensor, type_name
+from halfulp.onnx.tensors import dtype_code, read_tensor, type_name
 from halfulp.spec.rules import check_type, normalize_axes
 
 _Array = npt.NDArray[Any]
@@ -47,7 +47,9 @@ _Array = npt.NDArray[Any]
 _LONGEST_AXES = 64
 
 
-def check_types(model: ModelProto, feeds: Mapping[str, Any]) -> None:
+def check_types(
+    model: ModelProto, feeds: Mapping[str, Any], unknown: Iterable[str] = ()
+) -> None:
     """Check each ReduceSumSquare node with what is known beforehand.
 
     Parameters
@@ -56,6 +58,8 @@ def check_types(model: ModelProto, feeds: Mapping[str, Any]) -> None:
         Prepared, its functions specialized. It is not changed.
     feeds : mapping of str to array
         The values of graph inputs, as far as known.
+    unknown : iterable of str, optional
+        Graph inputs that may yet be fed, so that an initializer says nothing.
 
     Raises
     ------
@@ -70,7 +74,7 @@ def check_types(model: ModelProto, feeds: Mapping[str, Any]) -> None:
         if value.name in arrays:
             value.type.CopyFrom(_array_type(arrays[value.name]))
     functions = {function.name: function for function in model.functions}
-    _Checker(functions).check_model(typed, arrays, "")
+    _Checker(functions).check_model(typed, {**dict.fromkeys(unknown), **arrays}, "")
 
 
 class _Scope:
@@ -111,9 +115,12 @@ class _Checker:
         self._checked: set[tuple[object, ...]] = set()
 
     def check_model(
-        self, model: ModelProto, arrays: Mapping[str, _Array], path: str
+        self, model: ModelProto, arrays: Mapping[str, _Array | None], path: str
     ) -> None:
-        """Check the nodes of a model, whose inputs have the values `arrays` if known."""
+        """Check the nodes of a model, whose inputs have the values `arrays`.
+
+        None is a value that is not known, even where there is an initializer.
+        """
         opsets = {entry.domain: entry.version for entry in model.opset_import}
         graph = _inferred(model).graph
         scope = _Scope()
@@ -194,8 +201,7 @@ def _tensor_type(element_type: int, shape: Iterable[int]) -> TypeProto:
 
 
 def _array_type(array: _Array) -> TypeProto:
-    code = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-    return _tensor_type(code, array.shape)
+    return _tensor_type(dtype_code(array.dtype) or 0, array.shape)
 
 
 def _constant(node: NodeProto) -> TensorProto | _Array | None:

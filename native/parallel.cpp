@@ -1,0 +1,60 @@
+#include "parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+#include <thread>
+#include <vector>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace halfulp {
+namespace {
+
+// The processors that this process may use.
+int processors() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int initial_limit() {
+  if (const char* text = std::getenv("HALFULP_NUM_THREADS")) {
+    char* end;
+    errno = 0;
+    const long value = std::strtol(text, &end, 10);
+    if (errno == 0 && end != text && *end == '\0' && value >= 1 && value <= 1 << 20) {
+      return static_cast<int>(value);
+    }
+  }
+  return processors();
+}
+
+std::atomic<int>& limit() {
+  static std::atomic<int> value{initial_limit()};
+  return value;
+}
+
+}  // namespace
+
+int thread_limit() { return limit().load(std::memory_order_relaxed); }
+
+void set_thread_limit(int value) { limit().store(value, std::memory_order_relaxed); }
+
+void run_on_threads(int threads, const std::function<void()>& worker) {
+  std::vector<std::thread> helpers;
+  try {
+    for (int i = 1; i < threads; ++i) helpers.emplace_back(worker);
+  } catch (const std::system_error&) {
+    // No more threads are to be had: those that run do all the work.
+  }
+  worker();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+}  // namespace halfulp

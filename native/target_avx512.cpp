@@ -1,0 +1,10 @@
+// Kernels for x86-64 with AVX-512 F, BW, DQ and VL.
+
+#include "kernel.h"
+
+namespace halfulp {
+
+extern const Target target_avx512;
+const Target target_avx512 = {"avx512", kKernels, sizeof kKernels / sizeof *kKernels};
+
+}  // namespace halfulp
