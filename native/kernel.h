@@ -53,7 +53,8 @@ struct Compensated {
     const double depth = static_cast<double>(h + 2);
     return depth * depth * (kU * kU);
   }
-  static double underflow(std::size_t n) { return static_cast<double>(n) * 0x1p-1073; }
+  // Each square to within 2^-1073; arithmetic with such numbers would be slow.
+  static double underflow(std::size_t n) { return static_cast<double>(n) * 0x1p-1020; }
 
   static Compensated join(const Compensated& a, const Compensated& b) {
     Compensated both;
@@ -64,6 +65,26 @@ struct Compensated {
   }
   static Compensated join_pairs(const Compensated& a, const Compensated& b) {
     return join({evens(a.s, b.s), evens(a.c, b.c)}, {odds(a.s, b.s), odds(a.c, b.c)});
+  }
+};
+
+// One binary32 number per output, for the half types: their squares are exact there too (22
+// and 16 bits). bfloat16 squares can leave the range of binary32: an overflow makes the sum
+// infinite, which decides nothing; below the normal range, flushed or not, each errs by at
+// most 2^-125.
+template <Type type>
+struct Short {
+  Narrow s{};
+
+  void step(Narrow x) { s = square_add(x, s); }
+
+  static double factor(std::size_t h) { return static_cast<double>(h) * kU32; }
+  static double underflow(std::size_t n) {
+    return type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0;
+  }
+
+  static Short join_pairs(const Short& a, const Short& b) {
+    return {evens(a.s, b.s) + odds(a.s, b.s)};
   }
 };
 
@@ -112,12 +133,12 @@ Lane join_all(const Lane (&lanes)[kLanes]) {
   return joined[0];
 }
 
-// Lane i of the result is the sum of all lanes of rows[i].
-template <class Lane>
-Lane join_rows(const Lane (&rows)[kWidth]) {
-  Lane joined[kWidth];
-  for (std::size_t i = 0; i < kWidth; ++i) joined[i] = rows[i];
-  for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
+// Element i of the result is the sum of all elements of rows[i].
+template <class Lane, std::size_t width>
+Lane join_rows(const Lane (&rows)[width]) {
+  Lane joined[width];
+  for (std::size_t i = 0; i < width; ++i) joined[i] = rows[i];
+  for (std::size_t half = width / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) {
       joined[i] = Lane::join_pairs(joined[2 * i], joined[2 * i + 1]);
     }
@@ -125,9 +146,9 @@ Lane join_rows(const Lane (&rows)[kWidth]) {
   return joined[0];
 }
 
-// Adds the lanes of `sum` to the first `count` states.
+// Adds the elements of `sum` to the first `count` states.
 template <class Lane>
-void add_to_states(const States& states, std::size_t count, const Lane& sum, Vector bound) {
+inline __attribute__((always_inline)) void add_to_states(const States& states, std::size_t count, const Lane& sum, Vector bound) {
   const Vector s = sum.high();
   const Vector c = sum.low();
   if (count == kWidth) {
@@ -160,12 +181,6 @@ struct SumRow {
 
   Lane operator()(const Bits<type>* x, std::size_t n, double& absolute) {
     absolute = Lane::underflow(n);
-    if (n < kStep) {
-      Lane lane;
-      for (; n >= kWidth; n -= kWidth, x += kWidth) lane.step(load<type>(x));
-      if (n > 0) lane.step(load_part<type>(x, n));
-      return lane;
-    }
     Lane lanes[kLanes];
     for (; n >= kStep; n -= kStep, x += kStep) {
       for (std::size_t i = 0; i < kLanes; ++i) {
@@ -179,10 +194,7 @@ struct SumRow {
   }
 };
 
-// Half types: short runs in binary32, where their squares are exact too (16 and 22 bits),
-// gathered in binary64. Each element passes at most kRun + 3 additions there. bfloat16
-// squares can leave the range of binary32: an overflow makes the sum infinite, which decides
-// nothing; below the normal range, flushed or not, each errs by at most 2^-125.
+// Half types: runs in binary32, of at most kRun + 3 additions, gathered in binary64.
 constexpr std::size_t kRun = 16;
 
 template <Type type>
@@ -194,11 +206,11 @@ struct SumRowNarrow {
 
   static std::size_t depth(std::size_t n) { return n / kBlock + 3; }
   static double factor(std::size_t h, std::size_t) {
-    return Plain::factor(h) + static_cast<double>(kRun + 3) * kU32;
+    return Plain::factor(h) + Short<type>::factor(kRun + 3);
   }
 
   Plain operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
-    absolute = type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0.0;
+    absolute = Short<type>::underflow(n);
     Plain total;
     while (n >= kNarrowWidth) {
       Narrow sums[kChains] = {};
@@ -345,27 +357,86 @@ struct SumRowBiased {
   }
 };
 
+// Rows of less than kStep elements, a group of rows at a time: a lane for each, `width`
+// elements in a lane and rows in a group.
+template <Type type, class Lane, std::size_t width, class Load, class Add>
+void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                    std::size_t columns, Load load, Add add) {
+  const std::size_t whole = columns / width;
+  const std::size_t part = columns % width;
+  for (std::size_t row = 0; row < rows; row += width) {
+    const Bits<type>* x[width];
+    const std::size_t count = rows - row < width ? rows - row : width;
+    for (std::size_t i = 0; i < width; ++i) {  // the last row stands for those that lack
+      x[i] = row_of<type>(data, row_stride, row + (i < count ? i : count - 1));
+    }
+    Lane lanes[width];
+    for (std::size_t j = 0; j < whole * width; j += width) {
+      for (std::size_t i = 0; i < width; ++i) lanes[i].step(load(x[i] + j));
+    }
+    if (part > 0) {
+      for (std::size_t i = 0; i < width; ++i) {
+        const Padded<width, Bits<type>> padded(x[i] + whole * width, part);
+        lanes[i].step(load(padded.elements));
+      }
+    }
+    add(row, count, join_rows(lanes));
+  }
+}
+
 template <Type type, class Sum>
 void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
               std::size_t columns, const States& states, void*) {
+  using Lane = typename Sum::Lane;
+  if (columns < kStep) {
+    const double factor = Lane::factor(columns / kWidth + 1 + ilog2(kWidth));
+    const double underflow = Lane::underflow(columns);
+    sum_short_rows<type, Lane, kWidth>(
+        data, row_stride, rows, columns, load<type>,
+        [&](std::size_t row, std::size_t count, const Lane& sum) {
+          add_to_states(states + row, count, sum, sum.high() * factor + underflow);
+        });
+    return;
+  }
   Sum sum;
   for (std::size_t row = 0; row < rows; row += kWidth) {
     const std::size_t count = rows - row < kWidth ? rows - row : kWidth;
     for (std::size_t begin = 0; begin < columns; begin += Sum::kMaxColumns) {
       const std::size_t left = columns - begin;
       const std::size_t n = left < Sum::kMaxColumns ? left : Sum::kMaxColumns;
-      typename Sum::Lane lanes[kWidth] = {};
-      Vector absolute{};
+      Lane lanes[kWidth] = {};
+      double absolute[kWidth] = {};
       for (std::size_t i = 0; i < count; ++i) {
-        double one;
-        lanes[i] = sum(row_of<type>(data, row_stride, row + i) + begin, n, one);
-        absolute[i] = one;
+        lanes[i] = sum(row_of<type>(data, row_stride, row + i) + begin, n, absolute[i]);
       }
-      const auto joined = join_rows(lanes);
-      const std::size_t h = Sum::depth(n) + ilog2(kWidth);
-      add_to_states(states + row, count, joined, joined.high() * Sum::factor(h, n) + absolute);
+      const Lane joined = join_rows(lanes);
+      Vector bound;
+      std::memcpy(&bound, absolute, sizeof bound);
+      bound += joined.high() * Sum::factor(Sum::depth(n) + ilog2(kWidth), n);
+      add_to_states(states + row, count, joined, bound);
     }
   }
+}
+
+template <Type type>
+void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                     std::size_t columns, const States& states, void* scratch) {
+  using Lane = Short<type>;
+  if (columns >= kStep) {
+    sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, states, scratch);
+    return;
+  }
+  const double factor = Lane::factor(columns / kNarrowWidth + 1 + ilog2(kNarrowWidth));
+  const double underflow = Lane::underflow(columns);
+  sum_short_rows<type, Lane, kNarrowWidth>(
+      data, row_stride, rows, columns, load_narrow<type>,
+      [&](std::size_t row, std::size_t count, const Lane& sum) {
+        const Plain low = {widen_low(sum.s)};
+        const Plain high = {widen_high(sum.s)};
+        const std::size_t first = count < kWidth ? count : kWidth;
+        add_to_states(states + row, first, low, low.s * factor + underflow);
+        add_to_states(states + (row + kWidth), count - first, high, high.s * factor + underflow);
+      });
 }
 
 // ---- Columns: accumulators in memory, several whole rows to each pass over them. ----
@@ -393,22 +464,24 @@ struct SumColumns {
 template <Type type>
 struct SumColumnsNarrow {
   using Lane = Plain;
-  static constexpr std::size_t kRowsPerPass = kRun;
+  static constexpr std::size_t kRowsPerPass = 16;
   static constexpr std::size_t kColumns = kNarrowWidth;
   static constexpr std::size_t kLanesPerGroup = 2;
-  static constexpr std::size_t kMaxRows = 256 * kRun;
+  static constexpr std::size_t kMaxRows = 256 * kRowsPerPass;
 
-  static double factor(std::size_t n) { return SumRowNarrow<type>::factor(n / kRun + 2, n); }
-  static double underflow(std::size_t n) {
-    return type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0.0;
+  // Four chains of four rows, whose first square is exact, and two joins.
+  static double factor(std::size_t n) {
+    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(3 + 2);
   }
+  static double underflow(std::size_t n) { return Short<type>::underflow(n); }
 
   template <class Get>
   static void add(Plain* lanes, std::size_t rows, Get get) {
-    Narrow sum{};
+    Short<type> chains[4];
     for (std::size_t row = 0; row < rows; ++row) {
-      sum = square_add(load_narrow<type>(get(row)), sum);
+      chains[row % 4].step(load_narrow<type>(get(row)));
     }
+    const Narrow sum = (chains[0].s + chains[1].s) + (chains[2].s + chains[3].s);
     lanes[0].s += widen_low(sum);
     lanes[1].s += widen_high(sum);
   }
@@ -610,7 +683,7 @@ constexpr Function function_of() {
     return rows ? &test_rows<type> : &test_columns<type>;
   } else if constexpr (method == Method::narrow) {
     static_assert(format_of(type).bytes == 2);
-    return rows ? &sum_rows<type, SumRowNarrow<type>> : &sum_columns<type, SumColumnsNarrow<type>>;
+    return rows ? &sum_rows_narrow<type> : &sum_columns<type, SumColumnsNarrow<type>>;
   } else if constexpr (method == Method::plain) {
     static_assert(format_of(type).precision <= 24);
     return rows ? &sum_rows<type, SumRow<type, Plain>> : &sum_columns<type, SumColumns<type, Plain>>;

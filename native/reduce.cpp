@@ -75,9 +75,10 @@ class Workspace {
   std::byte* scratch_;
 };
 
-void clear(const States& states, std::int64_t n) {
+void clear(Method method, const States& states, std::int64_t n) {
+  if (method == Method::residue || method == Method::grid) std::fill_n(states.residue, n, 0);
+  if (method == Method::residue) return;
   for (double* array : {states.hi, states.lo, states.bound}) std::fill_n(array, n, 0.0);
-  std::fill_n(states.residue, n, 0);
 }
 
 // Calls f(input offset, output offset) for every turn of all loops but the innermost.
@@ -157,7 +158,7 @@ class Reduction {
       threads = static_cast<std::int64_t>(std::min<double>(thread_limit(), parts));
     }
     const std::int64_t outer = outputs / kept_.count;
-    tile_ = std::min<std::int64_t>(kTile, kept_.count);
+    tile_ = std::min<std::int64_t>(kept_.count, widest_tile());
     if (threads > 1 && outer < 4 * threads) {
       const std::int64_t share = kept_.count * outer / (4 * threads);
       tile_ = std::min(tile_, std::max<std::int64_t>(share, kept_tile_floor()));
@@ -174,6 +175,12 @@ class Reduction {
   }
 
  private:
+  // Wide enough to read whole pages of a row; no wider than needed, to stay in the cache.
+  std::int64_t widest_tile() const {
+    if (plan_.layout == Layout::rows) return 256;
+    return plan_.reduced.innermost().count < 64 ? 1024 : kTile;
+  }
+
   // A tile of columns narrower than this would read cache lines in part.
   std::int64_t kept_tile_floor() const { return plan_.layout == Layout::columns ? 256 : 1; }
 
@@ -215,7 +222,7 @@ class Reduction {
         set_result(results, i, resolve(input + i * kept_.input, workspace));
       }
     } else {
-      clear(workspace.sums, n);
+      clear(method_, workspace.sums, n);
       add_terms(method_, input, n, workspace.sums, workspace);
       if (method_ == Method::residue) {
         for (std::int64_t i = 0; i < n; ++i) set_result(results, i, workspace.sums.residue[i]);
@@ -285,10 +292,11 @@ class Reduction {
     const States& sums = workspace.sums;
     const States grids = workspace.grids + begin;
     bool any = false;
-    clear(grids, end - begin);
+    clear(Method::grid, grids, end - begin);
     for (std::int64_t i = begin; i < end; ++i) {
       int& g = workspace.exponents[i];
-      if (workspace.open[i] && grid_of(sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
+      if (workspace.open[i] && method != Method::narrow &&
+          grid_of(sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
         workspace.grids.hi[i] = std::ldexp(3.0, 51 + g);
         any = true;
       }
@@ -312,7 +320,7 @@ class Reduction {
         return;
       }
       const Method better = method == Method::narrow ? Method::plain : Method::compensated;
-      clear(sums + from, to - from);
+      clear(better, sums + from, to - from);
       add_terms(better, input + from * kept_.input, to - from, sums + from, workspace);
       refine(better, input, from, to, workspace);
     });
@@ -361,13 +369,15 @@ class Reduction {
         Loops loops = plan_.reduced;
         loops.loops[widest].count = split.count * (part + 1) / parts - begin;
         Workspace own(n, plan_.layout);
-        clear(own.sums, n);
+        clear(method, own.sums, n);
         if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
         add_loops(method, loops, input + begin * split.input, n, own.sums, own);
         const std::lock_guard<std::mutex> guard(mutex);
         for (std::int64_t i = 0; i < n; ++i) {
-          states.residue[i] += own.sums.residue[i];
-          if (method == Method::grid) continue;
+          if (method == Method::grid || method == Method::residue) {
+            states.residue[i] += own.sums.residue[i];
+            continue;
+          }
           accumulate(states.hi[i], states.lo[i], states.bound[i], own.sums.hi[i],
                      own.sums.lo[i], own.sums.bound[i]);
         }

@@ -55,8 +55,8 @@ struct Enclosure {
   double width;
 };
 
-// Below this the error-free transformations are not exact to the last bit.
-inline constexpr double kLeastDecidable = 0x1p-960;
+// Below this, underflow of the products of a kernel may show in the last bits.
+inline constexpr double kLeastDecidable = 0x1p-900;
 
 // The width is widened by 2^-9 of the bound (see States) and by 2^-100 of s, which covers
 // the roundings here and in decide. |lo| <= hi, so t is exact (Dekker).
@@ -71,7 +71,7 @@ inline Enclosure enclose(double hi, double lo, double bound) {
 inline bool grid_of(double hi, double lo, double bound, int* g) {
   const Enclosure sum = enclose(hi, lo, bound);
   const bool usual = sum.s >= kLeastDecidable && sum.s < 0x1p1000;
-  if (!(usual || (sum.s == 0 && bound < 0x1p-1000))) return false;
+  if (!(usual || (sum.s == 0 && bound < 0x1p-900))) return false;
   // 4^g > 2 * width. The elements, at most the root of 2s, are below 2^(51 + g).
   *g = (std::ilogb(sum.width) + 3) >> 1;
   return true;

@@ -232,7 +232,7 @@ inline Vector two_sum(Vector a, Vector b, Vector& r) {
   return s;
 }
 
-// The even, then the odd elements of a followed by b.
+// The even, or the odd, elements of a followed by those of b.
 inline Vector evens(Vector a, Vector b) {
 #if defined(__AVX512F__)
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
@@ -250,6 +250,28 @@ inline Vector odds(Vector a, Vector b) {
   return __builtin_shufflevector(a, b, 1, 3, 5, 7);
 #else
   return __builtin_shufflevector(a, b, 1, 3);
+#endif
+}
+
+inline Narrow evens(Narrow a, Narrow b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
+                                 30);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#endif
+}
+
+inline Narrow odds(Narrow a, Narrow b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29,
+                                 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
 #endif
 }
 

@@ -174,6 +174,15 @@ def test_in_the_body_of_loop(condition: str, keepdims: int, trips: int) -> None:
     )
 
 
+def test_trip_count_and_condition_may_have_one_dimension() -> None:
+    text = LOOP.format(condition="c", keepdims=0, shape="[]")
+    text = text.replace(
+        "(int64 M, float[2,3] x)", "(int64[1] M, float[2,3] x, bool[1] c)"
+    )
+    results = run_model(model(text), {"x": WITNESS, "M": [2], "c": [True]})
+    assert results["all"].tolist() == [EXACT * 2] * 2
+
+
 def test_loop_stops_when_its_body_says_so() -> None:
     proto = model(
         """(float[N] x) => (y) <float limit = {100}> { y = Loop <

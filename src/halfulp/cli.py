@@ -233,14 +233,10 @@ def _values(first: Sequence[Any], count: int) -> str:
 def _agreement(comparison: dict[str, Any], file: str) -> str:
     if "shape" in comparison:
         return f"shape {comparison['shape']} is expected in {file}"
-    counts = f"{comparison['agree']} of {comparison['of']} agree with {file}"
-    difference = comparison.get("greatest_difference", 0)
-    if not difference:
-        return counts
-    return (
-        f"{counts}; greatest difference {float(difference):.2g} of the largest "
-        "magnitude expected"
-    )
+    difference = float(comparison.get("greatest_difference", 0))
+    if difference:
+        return f"greatest difference {difference:.2g} of the largest magnitude in {file}"
+    return f"{comparison['agree']} of {comparison['of']} agree with {file}"
 
 
 def _printable(text: str) -> str:

@@ -55,11 +55,11 @@ class Loop(_ReferenceLoop):
         state = list(initial)
         scanned: list[list[Any]] = [[] for _ in self.body.output_names[1 + len(state) :]]
         going = condition is None or bool(condition)
-        limit = np.inf if trip_count is None else int(trip_count)
+        limit = np.inf if trip_count is None else np.asarray(trip_count).item()
         iteration = 0
         while going and iteration < limit:
-            values = [np.array(iteration, np.int64), np.array(going), *state]
-            inputs = {**context, **dict(zip(names, values, strict=True))}
+            fed = [np.array(iteration, np.int64), np.array(going), *state]
+            inputs = {**context, **dict(zip(names, fed, strict=True))}
             kept, *outputs = self._run_body(inputs, attributes=attributes)
             going = bool(kept)
             state = outputs[: len(state)]
