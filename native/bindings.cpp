@@ -242,7 +242,12 @@ std::vector<std::string> target_names() {
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   const Target& target = chosen_target();
-  for (std::size_t i = 0; i < target.count; ++i) names.emplace_back(target.kernels[i].name);
+  for (std::size_t i = 0; i < target.kernel_count; ++i) {
+    names.emplace_back(target.kernels[i].name);
+  }
+  for (std::size_t i = 0; i < target.rounder_count; ++i) {
+    names.emplace_back(target.rounders[i].name);
+  }
   return names;
 }
 

@@ -24,9 +24,9 @@ struct Available {
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                       __builtin_cpu_supports("f16c");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                        __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool avx512 =
+        avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (avx512) *next++ = &target_avx512;
     if (avx2) *next++ = &target_avx2;
 #elif defined(__aarch64__)
@@ -59,13 +59,19 @@ const Target& chosen_target() {
 
 Function find_kernel(Layout layout, Method method, Type type) {
   const Target& target = chosen_target();
-  for (std::size_t i = 0; i < target.count; ++i) {
+  for (std::size_t i = 0; i < target.kernel_count; ++i) {
     const Kernel& kernel = target.kernels[i];
     if (kernel.layout == layout && kernel.method == method && kernel.type == type) {
       return kernel.function;
     }
   }
   return nullptr;
+}
+
+const Rounder& find_rounder(Type type) {
+  const Rounder* rounder = chosen_target().rounders;
+  while (rounder->type != type) ++rounder;
+  return *rounder;
 }
 
 }  // namespace halfulp

@@ -19,12 +19,13 @@ inline constexpr std::size_t kTile = 4096;
 inline constexpr std::size_t kLaneBytes = 16;
 inline constexpr std::size_t kScratchBytes = (kTile + 64) * kLaneBytes;
 
-// Adds the squares of a matrix of `rows` x `columns` elements to states. Elements of a row
-// lie side by side, rows `row_stride` bytes apart. Layout::rows adds row i to state i;
-// Layout::columns adds column j to state j, for columns <= kTile, with kScratchBytes of
-// scratch memory aligned to 64 bytes.
+// Adds the squares of a matrix of `rows` x `columns` elements, at least one, to states; to
+// nothing, whatever the states hold, if they are fresh. Elements of a row lie side by side,
+// rows `row_stride` bytes apart. Layout::rows adds row i to state i; Layout::columns adds
+// column j to state j, for columns <= kTile, with kScratchBytes of scratch memory aligned to
+// 64 bytes. Method::grid takes hi as given: each output's 3 * 2^(51 + g).
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                          std::size_t columns, const States& states, void* scratch);
+                          std::size_t columns, const States& states, bool fresh, void* scratch);
 
 struct Kernel {
   Layout layout;
@@ -34,12 +35,26 @@ struct Kernel {
   Function function;
 };
 
+// Rounds n sums to `type` where that is easy, else sets open[i] to kOpen; returns whether it
+// set any: see rounding_many.h.
+inline constexpr int kOpen = 0xff;
+struct Rounder {
+  Type type;
+  const char* name;
+  bool (*function)(const States& states, std::size_t n, void* results, std::uint8_t* open);
+};
+
 // The kernels of one instruction set, in the order of kernels.inc.
 struct Target {
   const char* name;
   const Kernel* kernels;
-  std::size_t count;
+  std::size_t kernel_count;
+  const Rounder* rounders;
+  std::size_t rounder_count;
 };
+
+// States and results have room for this many more than there are outputs.
+inline constexpr std::size_t kPadding = 8;
 
 // The targets that this processor can run, best first, ended by a null pointer.
 const Target* const* available_targets();
@@ -48,5 +63,6 @@ const Target* const* available_targets();
 const Target& chosen_target();
 
 Function find_kernel(Layout layout, Method method, Type type);
+const Rounder& find_rounder(Type type);
 
 }  // namespace halfulp

@@ -1,9 +1,10 @@
 // The loops, once, over a vector type and an element type.
-// May include simd.h, states.h and dispatch.h only. Included by target_*.cpp, each compiled
-// for its own instructions; everything has internal linkage.
+// May include dispatch.h, rounding_many.h, simd.h and states.h only. Included by target_*.cpp,
+// each compiled for its own instructions; everything has internal linkage.
 #pragma once
 
 #include "dispatch.h"
+#include "rounding_many.h"
 #include "simd.h"
 #include "states.h"
 
@@ -146,24 +147,29 @@ Lane join_rows(const Lane (&rows)[width]) {
   return joined[0];
 }
 
-// Adds the elements of `sum` to the first `count` states.
+// Adds the elements of `sum` to the first `count` states, or sets them if they are fresh.
 template <class Lane>
-inline __attribute__((always_inline)) void add_to_states(const States& states, std::size_t count, const Lane& sum, Vector bound) {
-  const Vector s = sum.high();
-  const Vector c = sum.low();
+inline __attribute__((always_inline)) void add_to_states(const States& states, bool fresh,
+                                                         std::size_t count, const Lane& sum,
+                                                         Vector bound) {
+  Vector hi = sum.high();
+  Vector lo = sum.low();
   if (count == kWidth) {
-    Vector hi, lo, total;
-    std::memcpy(&hi, states.hi, sizeof hi);
-    std::memcpy(&lo, states.lo, sizeof lo);
-    std::memcpy(&total, states.bound, sizeof total);
-    accumulate(hi, lo, total, s, c, bound);
-    std::memcpy(states.hi, &hi, sizeof hi);
-    std::memcpy(states.lo, &lo, sizeof lo);
-    std::memcpy(states.bound, &total, sizeof total);
+    if (!fresh) {
+      const Vector s = hi, c = lo, more = bound;
+      hi = load_vector<Vector>(states.hi);
+      lo = load_vector<Vector>(states.lo);
+      bound = load_vector<Vector>(states.bound);
+      accumulate(hi, lo, bound, s, c, more);
+    }
+    store_vector(states.hi, hi);
+    store_vector(states.lo, lo);
+    store_vector(states.bound, bound);
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    accumulate(states.hi[i], states.lo[i], states.bound[i], s[i], c[i], bound[i]);
+    if (fresh) states.hi[i] = states.lo[i] = states.bound[i] = 0;
+    accumulate(states.hi[i], states.lo[i], states.bound[i], hi[i], lo[i], bound[i]);
   }
 }
 
@@ -357,44 +363,56 @@ struct SumRowBiased {
   }
 };
 
-// Rows of less than kStep elements, a group of rows at a time: a lane for each, `width`
-// elements in a lane and rows in a group.
-template <Type type, class Lane, std::size_t width, class Load, class Add>
+// The sums of `group` short rows, `width` elements to a step; the last of `count` rows stands
+// for those that lack.
+template <Type type, class Lane, std::size_t group, std::size_t width, class Load>
+inline Lane sum_group(const std::byte* data, std::ptrdiff_t row_stride, std::size_t count,
+                      std::size_t columns, Load load) {
+  Lane lanes[group];
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < group; ++i) {
+    const Bits<type>* x = row_of<type>(data, 0, 0);
+    const Bits<type>* end = x + columns / width * width;
+    for (; x != end; x += width) {
+      prefetch(x);
+      lanes[i].step(load(x));
+    }
+    if (columns % width != 0) {
+      lanes[i].step(load(Padded<width, Bits<type>>(x, columns % width).elements));
+    }
+    if (i + 1 < count) data += row_stride;
+  }
+  return join_rows(lanes);
+}
+
+// Short rows, a group of them at a time, each in a lane of its own.
+template <Type type, class Lane, std::size_t group, std::size_t width, class Load, class Add>
 void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                     std::size_t columns, Load load, Add add) {
-  const std::size_t whole = columns / width;
-  const std::size_t part = columns % width;
-  for (std::size_t row = 0; row < rows; row += width) {
-    const Bits<type>* x[width];
-    const std::size_t count = rows - row < width ? rows - row : width;
-    for (std::size_t i = 0; i < width; ++i) {  // the last row stands for those that lack
-      x[i] = row_of<type>(data, row_stride, row + (i < count ? i : count - 1));
-    }
-    Lane lanes[width];
-    for (std::size_t j = 0; j < whole * width; j += width) {
-      for (std::size_t i = 0; i < width; ++i) lanes[i].step(load(x[i] + j));
-    }
-    if (part > 0) {
-      for (std::size_t i = 0; i < width; ++i) {
-        const Padded<width, Bits<type>> padded(x[i] + whole * width, part);
-        lanes[i].step(load(padded.elements));
-      }
-    }
-    add(row, count, join_rows(lanes));
+  std::size_t row = 0;
+  for (; row + group <= rows;
+       row += group, data += static_cast<std::ptrdiff_t>(group) * row_stride) {
+    add(row, group,
+        sum_group<type, Lane, group, width>(data, row_stride, group, columns, load));
+  }
+  if (row < rows) {
+    const std::size_t count = rows - row;
+    add(row, count,
+        sum_group<type, Lane, group, width>(data, row_stride, count, columns, load));
   }
 }
 
 template <Type type, class Sum>
 void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const States& states, void*) {
+              std::size_t columns, const States& states, bool fresh, void*) {
   using Lane = typename Sum::Lane;
   if (columns < kStep) {
-    const double factor = Lane::factor(columns / kWidth + 1 + ilog2(kWidth));
+    const double factor = Lane::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
     const double underflow = Lane::underflow(columns);
-    sum_short_rows<type, Lane, kWidth>(
+    sum_short_rows<type, Lane, kWidth, kWidth>(
         data, row_stride, rows, columns, load<type>,
         [&](std::size_t row, std::size_t count, const Lane& sum) {
-          add_to_states(states + row, count, sum, sum.high() * factor + underflow);
+          add_to_states(states + row, fresh, count, sum, sum.high() * factor + underflow);
         });
     return;
   }
@@ -410,32 +428,32 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
         lanes[i] = sum(row_of<type>(data, row_stride, row + i) + begin, n, absolute[i]);
       }
       const Lane joined = join_rows(lanes);
-      Vector bound;
-      std::memcpy(&bound, absolute, sizeof bound);
+      Vector bound = load_vector<Vector>(absolute);
       bound += joined.high() * Sum::factor(Sum::depth(n) + ilog2(kWidth), n);
-      add_to_states(states + row, count, joined, bound);
+      add_to_states(states + row, fresh && begin == 0, count, joined, bound);
     }
   }
 }
 
 template <Type type>
 void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                     std::size_t columns, const States& states, void* scratch) {
+                     std::size_t columns, const States& states, bool fresh, void* scratch) {
   using Lane = Short<type>;
   if (columns >= kStep) {
-    sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, states, scratch);
+    sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, states, fresh, scratch);
     return;
   }
-  const double factor = Lane::factor(columns / kNarrowWidth + 1 + ilog2(kNarrowWidth));
+  const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
   const double underflow = Lane::underflow(columns);
-  sum_short_rows<type, Lane, kNarrowWidth>(
+  sum_short_rows<type, Lane, kNarrowWidth, kNarrowWidth>(
       data, row_stride, rows, columns, load_narrow<type>,
       [&](std::size_t row, std::size_t count, const Lane& sum) {
         const Plain low = {widen_low(sum.s)};
         const Plain high = {widen_high(sum.s)};
         const std::size_t first = count < kWidth ? count : kWidth;
-        add_to_states(states + row, first, low, low.s * factor + underflow);
-        add_to_states(states + (row + kWidth), count - first, high, high.s * factor + underflow);
+        add_to_states(states + row, fresh, first, low, low.s * factor + underflow);
+        add_to_states(states + (row + kWidth), fresh, count - first, high,
+                      high.s * factor + underflow);
       });
 }
 
@@ -515,7 +533,7 @@ void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t begin, s
 
 template <Type type, class Sum>
 void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, const States& states, void* scratch) {
+                 std::size_t columns, const States& states, bool fresh, void* scratch) {
   using Lane = typename Sum::Lane;
   static_assert(sizeof(Lane) <= kLaneBytes * kWidth);
   Lane* lanes = static_cast<Lane*>(scratch);
@@ -532,7 +550,8 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
     for (std::size_t j = 0; j < columns; j += kWidth) {
       const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
       const Lane& lane = lanes[j / kWidth];
-      add_to_states(states + j, count, lane, lane.high() * factor + underflow);
+      add_to_states(states + j, fresh && begin == 0, count, lane,
+                    lane.high() * factor + underflow);
     }
   }
 }
@@ -541,7 +560,7 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
 
 template <Type type>
 void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-               std::size_t columns, const States& states, void*) {
+               std::size_t columns, const States& states, bool fresh, void*) {
   for (std::size_t row = 0; row < rows; ++row) {
     const Vector grid = Vector{} + states.hi[row];
     const Bits<type>* x = row_of<type>(data, row_stride, row);
@@ -555,6 +574,7 @@ void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row
     }
     for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), grid);
     if (n > 0) counts[0].step(load_part<type>(x, n), grid);
+    if (fresh) states.residue[row] = 0;
     for (const Misfits& misfits : counts) {
       for (std::size_t i = 0; i < kWidth; ++i) states.residue[row] += misfits.count[i] != 0;
     }
@@ -580,7 +600,7 @@ struct TestColumns {
 
 template <Type type>
 void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                  std::size_t columns, const States& states, void* scratch) {
+                  std::size_t columns, const States& states, bool fresh, void* scratch) {
   using Test = TestColumns<type>;
   auto* lanes = static_cast<typename Test::Lane*>(scratch);
   for (std::size_t j = 0; j < columns; j += kWidth) {
@@ -594,81 +614,120 @@ void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
     pass<type, Test>(data, row_stride, i, some, columns, lanes);
   }
   for (std::size_t j = 0; j < columns; ++j) {
-    states.residue[j] += lanes[j / kWidth].count[j % kWidth] != 0;
+    const bool misfit = lanes[j / kWidth].count[j % kWidth] != 0;
+    states.residue[j] = misfit + (fresh ? 0 : states.residue[j]);
   }
 }
 
 // ---- Integers, modulo 2^64: the result of a narrower type is its low bits. ----
 
-// A vector of 64 / 32-bit elements as two sums of its even and odd elements, or as one.
+// Elements of 32 bits lie two to a lane: even and odd ones make a part each.
 template <Type type>
-struct Residue {
-  static constexpr std::size_t kParts = sizeof(Bits<type>) == 4 ? 2 : 1;
-  static constexpr std::size_t kElements = kVectorBytes / sizeof(Bits<type>);
-  Wide sums[kParts] = {};
+constexpr std::size_t kParts = sizeof(Bits<type>) == 4 ? 2 : 1;
 
-  void step(const Bits<type>* x) {
-    Wide v;
-    std::memcpy(&v, x, sizeof v);
-    sums[0] += square_integers<type>(v);
-    if constexpr (kParts == 2) sums[1] += square_integers<type>(v >> 32);
+template <Type type>
+constexpr std::size_t kElements = kWidth * kParts<type>;
+
+template <Type type>
+inline Wide square_part(Wide x, std::size_t part) {
+  return square_integers<type>(part == 0 ? x : x >> 32);
+}
+
+template <Type type>
+inline Wide load_wide(const Bits<type>* x) {
+  return load_vector<Wide>(x);
+}
+
+// Sums of the elements of a row.
+template <Type type>
+struct RowResidue {
+  Wide s{};
+
+  void step(Wide x) {
+    for (std::size_t part = 0; part < kParts<type>; ++part) s += square_part<type>(x, part);
   }
-  void step_part(const Bits<type>* x, std::size_t count) {
-    step(Padded<kElements, Bits<type>>(x, count).elements);
-  }
-  std::uint64_t of(std::size_t element) const {
-    return sums[element % kParts][element / kParts];
+  static RowResidue join_pairs(const RowResidue& a, const RowResidue& b) {
+    return {evens(a.s, b.s) + odds(a.s, b.s)};
   }
 };
 
 template <Type type>
 void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const States& states, void*) {
-  using Sum = Residue<type>;
+              std::size_t columns, const States& states, bool fresh, void*) {
+  using Lane = RowResidue<type>;
+  constexpr std::size_t kStride = kElements<type>;
+  const auto add = [&](std::size_t row, std::size_t count, const Lane& sum) {
+    for (std::size_t i = 0; i < count; ++i) {
+      states.residue[row + i] = sum.s[i] + (fresh ? 0 : states.residue[row + i]);
+    }
+  };
+  if (columns < 16 * kStride) {
+    sum_short_rows<type, Lane, kWidth, kStride>(data, row_stride, rows, columns,
+                                                load_wide<type>, add);
+    return;
+  }
   for (std::size_t row = 0; row < rows; ++row) {
     const Bits<type>* x = row_of<type>(data, row_stride, row);
     std::size_t n = columns;
-    Sum sums[4];
-    for (; n >= 4 * Sum::kElements; n -= 4 * Sum::kElements) {
-      for (std::size_t i = 0; i < 4; ++i, x += Sum::kElements) {
+    Lane lanes[kWidth];
+    for (; n >= 4 * kStride; n -= 4 * kStride) {
+      for (std::size_t i = 0; i < 4; ++i, x += kStride) {
         if (i * kVectorBytes % 64 == 0) prefetch(x);
-        sums[i].step(x);
+        lanes[i % kWidth].step(load_wide<type>(x));
       }
     }
-    for (; n >= Sum::kElements; n -= Sum::kElements, x += Sum::kElements) sums[0].step(x);
-    if (n > 0) sums[1].step_part(x, n);
-    Wide total{};
-    for (const Sum& sum : sums) {
-      for (const Wide& part : sum.sums) total += part;
+    for (; n >= kStride; n -= kStride, x += kStride) lanes[0].step(load_wide<type>(x));
+    if (n > 0) {
+      lanes[1].step(load_wide<type>(Padded<kStride, Bits<type>>(x, n).elements));
     }
-    for (std::size_t i = 0; i < kWidth; ++i) states.residue[row] += total[i];
+    const Wide sums = join_rows(lanes).s;
+    std::uint64_t total = fresh ? 0 : states.residue[row];
+    for (std::size_t i = 0; i < kWidth; ++i) total += sums[i];
+    states.residue[row] = total;
   }
 }
 
+// Sums of the elements of kElements columns.
+template <Type type>
+struct ColumnResidue {
+  Wide sums[kParts<type>] = {};
+
+  void step(const Bits<type>* x) {
+    for (std::size_t part = 0; part < kParts<type>; ++part) {
+      sums[part] += square_part<type>(load_wide<type>(x), part);
+    }
+  }
+  std::uint64_t of(std::size_t element) const {
+    return sums[element % kParts<type>][element / kParts<type>];
+  }
+};
+
 template <Type type>
 void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, const States& states, void* scratch) {
-  using Sum = Residue<type>;
+                 std::size_t columns, const States& states, bool fresh, void* scratch) {
+  using Sum = ColumnResidue<type>;
   constexpr std::size_t kRowsPerPass = 8;
   Sum* sums = static_cast<Sum*>(scratch);
-  const std::size_t whole = columns / Sum::kElements;
-  const std::size_t part = columns % Sum::kElements;
+  const std::size_t whole = columns / kElements<type>;
+  const std::size_t part = columns % kElements<type>;
   for (std::size_t i = 0; i < whole + 1; ++i) sums[i] = Sum{};
   for (std::size_t begin = 0; begin < rows; begin += kRowsPerPass) {
     const std::size_t end = rows - begin < kRowsPerPass ? rows : begin + kRowsPerPass;
     for (std::size_t i = 0; i < whole; ++i) {
       Sum sum = sums[i];
       for (std::size_t row = begin; row < end; ++row) {
-        sum.step(row_of<type>(data, row_stride, row) + i * Sum::kElements);
+        sum.step(row_of<type>(data, row_stride, row) + i * kElements<type>);
       }
       sums[i] = sum;
     }
     for (std::size_t row = begin; part > 0 && row < end; ++row) {
-      sums[whole].step_part(row_of<type>(data, row_stride, row) + whole * Sum::kElements, part);
+      const Bits<type>* x = row_of<type>(data, row_stride, row) + whole * kElements<type>;
+      sums[whole].step(Padded<kElements<type>, Bits<type>>(x, part).elements);
     }
   }
   for (std::size_t j = 0; j < columns; ++j) {
-    states.residue[j] += sums[j / Sum::kElements].of(j % Sum::kElements);
+    const std::uint64_t sum = sums[j / kElements<type>].of(j % kElements<type>);
+    states.residue[j] = sum + (fresh ? 0 : states.residue[j]);
   }
 }
 
@@ -686,7 +745,8 @@ constexpr Function function_of() {
     return rows ? &sum_rows_narrow<type> : &sum_columns<type, SumColumnsNarrow<type>>;
   } else if constexpr (method == Method::plain) {
     static_assert(format_of(type).precision <= 24);
-    return rows ? &sum_rows<type, SumRow<type, Plain>> : &sum_columns<type, SumColumns<type, Plain>>;
+    return rows ? &sum_rows<type, SumRow<type, Plain>>
+                : &sum_columns<type, SumColumns<type, Plain>>;
   } else {
     return rows ? &sum_rows<type, SumRowBiased<type>>
                 : &sum_columns<type, SumColumns<type, Compensated>>;
@@ -697,8 +757,18 @@ constexpr Kernel kKernels[] = {
 #define KERNEL(layout, method, type)                                          \
   {Layout::layout, Method::method, Type::type, #layout "_" #method "_" #type, \
    function_of<Layout::layout, Method::method, Type::type>()},
+#define ROUNDER(type)
 #include "kernels.inc"
 #undef KERNEL
+#undef ROUNDER
+};
+
+constexpr Rounder kRounders[] = {
+#define KERNEL(layout, method, type)
+#define ROUNDER(type) {Type::type, "round_" #type, &round_many<Type::type>},
+#include "kernels.inc"
+#undef KERNEL
+#undef ROUNDER
 };
 
 }  // namespace

@@ -29,8 +29,10 @@ constexpr std::int64_t kNearColumns = 16;
 // Memory for one thread and tiles of at most n outputs.
 class Workspace {
  public:
-  Workspace(std::int64_t n, Layout layout)
-      : memory_(new std::byte[bytes(n, layout)]), n_(n), scratch_(align(memory_.get())) {
+  Workspace(std::int64_t outputs, Layout layout) {
+    const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
+    memory_.reset(new std::byte[bytes(n, layout)]);
+    scratch_ = align(memory_.get());
     std::byte* next = scratch_ + (layout == Layout::columns ? (n + 64) * kLaneBytes : 0);
     const auto take = [&](auto*& array) {
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
@@ -71,13 +73,13 @@ class Workspace {
 
   std::unique_ptr<std::byte[]> memory_;
   std::unique_ptr<std::byte[]> packed_;
-  std::int64_t n_;
   std::byte* scratch_;
 };
 
+// Makes `states` those of no terms.
 void clear(Method method, const States& states, std::int64_t n) {
-  if (method == Method::residue || method == Method::grid) std::fill_n(states.residue, n, 0);
-  if (method == Method::residue) return;
+  std::fill_n(states.residue, n, 0);
+  if (method == Method::residue || method == Method::grid) return;
   for (double* array : {states.hi, states.lo, states.bound}) std::fill_n(array, n, 0.0);
 }
 
@@ -144,6 +146,8 @@ class Reduction {
     } else {
       method_ = Method::compensated;
     }
+    kernel_ = kernel_for(method_);
+    if (input_format_.is_float) round_ = find_rounder(request.output_type).function;
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
   }
 
@@ -153,8 +157,8 @@ class Reduction {
     if (outputs == 0) return;
     std::int64_t threads = 1;
     if (outputs * std::max<std::int64_t>(terms_, 1) >= 2 * kBytesPerThread / bytes_) {
-      const double parts = static_cast<double>(outputs) * static_cast<double>(terms_) *
-                           bytes_ / kBytesPerThread;
+      const double parts =
+          static_cast<double>(outputs) * static_cast<double>(terms_) * bytes_ / kBytesPerThread;
       threads = static_cast<std::int64_t>(std::min<double>(thread_limit(), parts));
     }
     const std::int64_t outer = outputs / kept_.count;
@@ -165,6 +169,7 @@ class Reduction {
     }
     tiles_per_row_ = (kept_.count + tile_ - 1) / tile_;
     tasks_ = outer * tiles_per_row_;
+    tasks_per_turn_ = std::max<std::int64_t>(1, tasks_ / (8 * threads));
     if (tasks_ >= threads) {
       run_on_threads(static_cast<int>(threads), [this] { work(); });
     } else {
@@ -184,33 +189,38 @@ class Reduction {
   // A tile of columns narrower than this would read cache lines in part.
   std::int64_t kept_tile_floor() const { return plan_.layout == Layout::columns ? 256 : 1; }
 
-  // Takes tiles until none is left.
+  // Takes tiles, some at a time, until none is left.
   void work() {
     try {
       const StandardModes modes;
       Workspace workspace(tile_, plan_.layout);
       for (;;) {
-        const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-        if (task >= tasks_) return;
-        std::ptrdiff_t input = plan_.input_offset;
-        std::ptrdiff_t output = plan_.output_offset;
-        std::int64_t row = task / tiles_per_row_;
-        for (int i = plan_.kept.size - 2; i >= 0; --i) {
-          const Loop& loop = plan_.kept.loops[i];
-          input += row % loop.count * loop.input;
-          output += row % loop.count * loop.output;
-          row /= loop.count;
-        }
-        const std::int64_t begin = task % tiles_per_row_ * tile_;
-        run_tile(request_.input + input + begin * kept_.input,
-                 request_.output + output + begin * kept_.output,
-                 std::min(tile_, kept_.count - begin), workspace);
+        const std::int64_t begin = next_task_.fetch_add(tasks_per_turn_);
+        if (begin >= tasks_) return;
+        const std::int64_t end = std::min(begin + tasks_per_turn_, tasks_);
+        for (std::int64_t task = begin; task < end; ++task) run_task(task, workspace);
       }
     } catch (...) {
       const std::lock_guard<std::mutex> guard(mutex_);
       if (!failure_) failure_ = std::current_exception();
-      next_task_.store(tasks_, std::memory_order_relaxed);
+      next_task_.store(tasks_);
     }
+  }
+
+  void run_task(std::int64_t task, Workspace& workspace) {
+    std::ptrdiff_t input = plan_.input_offset;
+    std::ptrdiff_t output = plan_.output_offset;
+    std::int64_t row = task / tiles_per_row_;
+    for (int i = plan_.kept.size - 2; i >= 0; --i) {
+      const Loop& loop = plan_.kept.loops[i];
+      input += row % loop.count * loop.input;
+      output += row % loop.count * loop.output;
+      row /= loop.count;
+    }
+    const std::int64_t begin = task % tiles_per_row_ * tile_;
+    run_tile(request_.input + input + begin * kept_.input,
+             request_.output + output + begin * kept_.output,
+             std::min(tile_, kept_.count - begin), workspace);
   }
 
   // Computes n outputs, neighbours along the innermost kept loop.
@@ -222,11 +232,18 @@ class Reduction {
         set_result(results, i, resolve(input + i * kept_.input, workspace));
       }
     } else {
-      clear(method_, workspace.sums, n);
-      add_terms(method_, input, n, workspace.sums, workspace);
+      clear(method_, workspace.sums + n, kPadding);
+      sum_terms(method_, input, n, workspace.sums, workspace);
       if (method_ == Method::residue) {
-        for (std::int64_t i = 0; i < n; ++i) set_result(results, i, workspace.sums.residue[i]);
-      } else if (decide_tile(workspace, n)) {
+        if (output_format_.bytes == 8) {
+          std::memcpy(results, workspace.sums.residue, n * 8);
+        } else {
+          auto* low = reinterpret_cast<std::uint32_t*>(results);
+          for (std::int64_t i = 0; i < n; ++i) {
+            low[i] = static_cast<std::uint32_t>(workspace.sums.residue[i]);
+          }
+        }
+      } else if (round_(workspace.sums, n, workspace.results, workspace.open)) {
         for_each_run(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
           refine(method_, input, begin, end, workspace);
         });
@@ -248,31 +265,14 @@ class Reduction {
     std::memcpy(results + i * output_format_.bytes, &bits, output_format_.bytes);
   }
 
-  bool decide_tile(Workspace& workspace, std::int64_t n) const {
-    const auto decide_as = [&](auto type) {
-      auto* results = reinterpret_cast<Bits<type.value>*>(workspace.results);
-      return decide_many<type.value>(workspace.sums, n, results, workspace.open);
-    };
-    switch (request_.output_type) {
-      case Type::bfloat16: return decide_as(TypeConstant<Type::bfloat16>());
-      case Type::float16: return decide_as(TypeConstant<Type::float16>());
-      case Type::float32: return decide_as(TypeConstant<Type::float32>());
-      default: return decide_as(TypeConstant<Type::float64>());
-    }
-  }
-
-  template <Type type>
-  using TypeConstant = std::integral_constant<Type, type>;
-
   // Calls f(begin, end) for runs of open outputs within begin..end.
   template <class F>
   void for_each_run(const Workspace& workspace, std::int64_t begin, std::int64_t end, F f) {
     const std::int64_t gap = plan_.layout == Layout::columns ? kNearColumns : 1;
     for (std::int64_t i = begin; i < end;) {
-      if (!workspace.open[i]) {
-        ++i;
-        continue;
-      }
+      const void* found = std::memchr(workspace.open + i, kOpen, end - i);
+      if (!found) return;
+      i = static_cast<const std::uint8_t*>(found) - workspace.open;
       std::int64_t last = i;
       for (std::int64_t j = i; j < end && j <= last + gap; ++j) {
         if (workspace.open[j]) last = j;
@@ -292,7 +292,7 @@ class Reduction {
     const States& sums = workspace.sums;
     const States grids = workspace.grids + begin;
     bool any = false;
-    clear(Method::grid, grids, end - begin);
+    std::fill_n(grids.hi, end - begin, 0.0);
     for (std::int64_t i = begin; i < end; ++i) {
       int& g = workspace.exponents[i];
       if (workspace.open[i] && method != Method::narrow &&
@@ -302,7 +302,7 @@ class Reduction {
       }
     }
     if (any) {
-      add_terms(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
+      sum_terms(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
       decide_run(method, begin, end, workspace, [&](std::int64_t i) {
         const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
         return fits ? std::ldexp(1.0, 2 * workspace.exponents[i]) : 0.0;
@@ -320,8 +320,7 @@ class Reduction {
         return;
       }
       const Method better = method == Method::narrow ? Method::plain : Method::compensated;
-      clear(better, sums + from, to - from);
-      add_terms(better, input + from * kept_.input, to - from, sums + from, workspace);
+      sum_terms(better, input + from * kept_.input, to - from, sums + from, workspace);
       refine(better, input, from, to, workspace);
     });
   }
@@ -343,11 +342,11 @@ class Reduction {
     }
   }
 
-  // Adds all terms of n neighbouring outputs to `states`, on several threads if the outputs
-  // are too few to be spread over them.
-  void add_terms(Method method, const std::byte* input, std::int64_t n, const States& states,
+  // Sets `states` to the sums of all terms of n neighbouring outputs, on several threads if
+  // the outputs are too few to be spread over them.
+  void sum_terms(Method method, const std::byte* input, std::int64_t n, const States& states,
                  Workspace& workspace) {
-    if (terms_ == 0) return;
+    if (terms_ == 0) return clear(method, states, n);
     int widest = 0;
     for (int i = 1; i < plan_.reduced.size; ++i) {
       if (plan_.reduced.loops[i].count > plan_.reduced.loops[widest].count) widest = i;
@@ -355,9 +354,10 @@ class Reduction {
     const Loop& split = plan_.reduced.loops[widest];
     const std::int64_t parts = std::min<std::int64_t>(inner_threads_, split.count);
     if (parts <= 1) {
-      add_loops(method, plan_.reduced, input, n, states, workspace);
+      sum_loops(method, plan_.reduced, input, n, states, workspace);
       return;
     }
+    clear(method, states, n);
     std::atomic<std::int64_t> next{0};
     std::mutex mutex;
     run_on_threads(static_cast<int>(parts), [&] {
@@ -369,9 +369,8 @@ class Reduction {
         Loops loops = plan_.reduced;
         loops.loops[widest].count = split.count * (part + 1) / parts - begin;
         Workspace own(n, plan_.layout);
-        clear(method, own.sums, n);
         if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
-        add_loops(method, loops, input + begin * split.input, n, own.sums, own);
+        sum_loops(method, loops, input + begin * split.input, n, own.sums, own);
         const std::lock_guard<std::mutex> guard(mutex);
         for (std::int64_t i = 0; i < n; ++i) {
           if (method == Method::grid || method == Method::residue) {
@@ -385,20 +384,26 @@ class Reduction {
     });
   }
 
-  void add_loops(Method method, const Loops& reduced, const std::byte* input, std::int64_t n,
+  Function kernel_for(Method method) const {
+    return find_kernel(plan_.layout, method, request_.input_type);
+  }
+
+  void sum_loops(Method method, const Loops& reduced, const std::byte* input, std::int64_t n,
                  const States& states, Workspace& workspace) {
-    const Function kernel = find_kernel(plan_.layout, method, request_.input_type);
-    const std::optional<FlushSubnormals> flush =
-        method == Method::narrow ? std::optional<FlushSubnormals>(std::in_place) : std::nullopt;
+    const Function kernel = method == method_ ? kernel_ : kernel_for(method);
+    std::optional<FlushSubnormals> flush;
+    if (method == Method::narrow && request_.input_type == Type::bfloat16) flush.emplace();
     const Loop& inner = reduced.innermost();
+    bool fresh = true;
     for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       if (plan_.layout == Layout::rows) {
-        add_block(kernel, input + in, n, kept_.input, inner.count, inner.input, states,
+        add_block(kernel, input + in, n, kept_.input, inner.count, inner.input, states, fresh,
                   workspace);
       } else {
-        add_block(kernel, input + in, inner.count, inner.input, n, kept_.input, states,
+        add_block(kernel, input + in, inner.count, inner.input, n, kept_.input, states, fresh,
                   workspace);
       }
+      fresh = false;
     });
   }
 
@@ -406,9 +411,9 @@ class Reduction {
   // elements can be read where they are.
   void add_block(Function kernel, const std::byte* data, std::int64_t rows,
                  std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
-                 const States& states, Workspace& workspace) {
+                 const States& states, bool fresh, Workspace& workspace) {
     if (readable(data, stride) && row_stride % bytes_ == 0) {
-      kernel(data, row_stride, rows, columns, states, workspace.scratch());
+      kernel(data, row_stride, rows, columns, states, fresh, workspace.scratch());
       return;
     }
     const std::int64_t width = std::min<std::int64_t>(columns, kPackBytes / bytes_);
@@ -419,7 +424,8 @@ class Reduction {
         const std::int64_t m = std::min(height, rows - i);
         const std::int64_t n = std::min(width, columns - j);
         pack(workspace.packed(), data + i * row_stride + j * stride, m, row_stride, n, stride);
-        kernel(workspace.packed(), n * bytes_, m, n, states + (by_rows ? i : j),
+        const bool first = fresh && (by_rows ? j : i) == 0;
+        kernel(workspace.packed(), n * bytes_, m, n, states + (by_rows ? i : j), first,
                workspace.scratch());
       }
     }
@@ -428,14 +434,22 @@ class Reduction {
   // The result of one output from its exact sum.
   std::uint64_t resolve(const std::byte* input, Workspace& workspace) const {
     switch (request_.input_type) {
-      case Type::bfloat16: return resolve_as<Type::bfloat16>(input, workspace);
-      case Type::float16: return resolve_as<Type::float16>(input, workspace);
-      case Type::float32: return resolve_as<Type::float32>(input, workspace);
-      case Type::float64: return resolve_as<Type::float64>(input, workspace);
-      case Type::int32: return resolve_as<Type::int32>(input, workspace);
-      case Type::int64: return resolve_as<Type::int64>(input, workspace);
-      case Type::uint32: return resolve_as<Type::uint32>(input, workspace);
-      case Type::uint64: return resolve_as<Type::uint64>(input, workspace);
+      case Type::bfloat16:
+        return resolve_as<Type::bfloat16>(input, workspace);
+      case Type::float16:
+        return resolve_as<Type::float16>(input, workspace);
+      case Type::float32:
+        return resolve_as<Type::float32>(input, workspace);
+      case Type::float64:
+        return resolve_as<Type::float64>(input, workspace);
+      case Type::int32:
+        return resolve_as<Type::int32>(input, workspace);
+      case Type::int64:
+        return resolve_as<Type::int64>(input, workspace);
+      case Type::uint32:
+        return resolve_as<Type::uint32>(input, workspace);
+      case Type::uint64:
+        return resolve_as<Type::uint64>(input, workspace);
     }
     __builtin_unreachable();
   }
@@ -496,9 +510,12 @@ class Reduction {
       copy(target, source, rows, row_stride, columns, stride);
     };
     switch (bytes_) {
-      case 2: return copy_as(std::uint16_t{});
-      case 4: return copy_as(std::uint32_t{});
-      case 8: return copy_as(std::uint64_t{});
+      case 2:
+        return copy_as(std::uint16_t{});
+      case 4:
+        return copy_as(std::uint32_t{});
+      case 8:
+        return copy_as(std::uint64_t{});
     }
   }
 
@@ -510,12 +527,15 @@ class Reduction {
   const std::int64_t bytes_;
   const std::int64_t terms_;
   Method method_;
+  Function kernel_;  // of method_
+  decltype(Rounder::function) round_ = nullptr;
   bool exact_;  // every output is summed exactly
 
   // Tasks are tiles of outputs; inner_threads_ share the terms of each.
   std::int64_t tile_ = 1;
   std::int64_t tiles_per_row_ = 1;
   std::int64_t tasks_ = 0;
+  std::int64_t tasks_per_turn_ = 1;
   int inner_threads_ = 1;
   std::atomic<std::int64_t> next_task_{0};
   std::mutex mutex_;

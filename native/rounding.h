@@ -110,64 +110,6 @@ inline bool decide(const Format& format, double hi, double lo, double bound,
   return low == high;
 }
 
-// A float >= 0 rounded to a half type, without branches.
-template <Type type>
-inline std::uint16_t narrow_to_half(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  if (type == Type::bfloat16) {
-    return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
-  // Below 2^-14, float16 has the spacing that binary32 has from 1/2 on.
-  const float shifted = x + 0.5f;
-  std::uint32_t subnormal;
-  std::memcpy(&subnormal, &shifted, sizeof subnormal);
-  const std::uint32_t normal = (bits - (112u << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
-  const std::uint32_t rounded = x < 0x1p-14f ? subnormal - 0x3f000000 : normal;
-  return static_cast<std::uint16_t>(x < 65520.0f ? rounded : 0x7c00);
-}
-
-// Rounds what can be rounded at once: sets results[i], or else open[i], and returns whether
-// any is open. Ends of enclosures are rounded as in `decide`, which decides more: here
-// infinities, NaNs and float64 sums below kLeastDecidable stay open.
-template <Type type>
-inline bool decide_many(const States& states, std::size_t n, Bits<type>* results,
-                        std::uint8_t* open) {
-  unsigned any = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double hi = states.hi[i];
-    const double lo = states.lo[i];
-    const double bound = states.bound[i] * (1 + 0x1p-9);
-    const double s = hi + lo;
-    unsigned differs;
-    if constexpr (type == Type::float64) {
-      const double t = lo - (s - hi);
-      const double width = bound + s * 0x1p-100;
-      const double low = s + (t - width);
-      const double high = s + (t + width);
-      std::memcpy(results + i, &low, sizeof low);
-      differs = !(low == high && s >= kLeastDecidable);
-    } else {
-      // 2^-50 covers the roundings of s and of the ends, and, twice, those to binary32.
-      const double slack = type == Type::float32 ? 0x1p-50 : 0x1p-22;
-      // 2^-149 covers the roundings of subnormal ends.
-      const double width = bound + s * slack + (s < 0x1p-149 ? s : 0x1p-149);
-      const float low = static_cast<float>(s - width);
-      const float high = static_cast<float>(s + width);
-      if constexpr (type == Type::float32) {
-        std::memcpy(results + i, &high, sizeof high);  // never -0
-        differs = !(low == high);
-      } else {
-        results[i] = narrow_to_half<type>(low);
-        differs = !(results[i] == narrow_to_half<type>(high) && high <= 0x1.fffffep127f);
-      }
-    }
-    open[i] = static_cast<std::uint8_t>(differs);
-    any |= differs;
-  }
-  return any != 0;
-}
-
 // Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent.
 inline std::uint64_t round_digits(const Format& format, const std::uint64_t* digits, int size,
                                   int exponent) {

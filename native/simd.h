@@ -41,6 +41,13 @@ typedef std::uint64_t Wide __attribute__((vector_size(kVectorBytes)));
 constexpr std::size_t kWidth = kVectorBytes / sizeof(double);
 constexpr std::size_t kNarrowWidth = 2 * kWidth;
 
+// Masks, and the integers of results, kWidth of them each.
+typedef std::int64_t Mask __attribute__((vector_size(kVectorBytes)));
+typedef std::int32_t HalfMask __attribute__((vector_size(kVectorBytes / 2)));
+typedef std::uint32_t Integers __attribute__((vector_size(kVectorBytes / 2)));
+typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 4)));
+typedef std::int8_t Bytes __attribute__((vector_size(kVectorBytes / 8)));
+
 inline double bits_to_double(std::uint64_t bits) {
   double value;
   std::memcpy(&value, &bits, sizeof value);
@@ -233,46 +240,32 @@ inline Vector two_sum(Vector a, Vector b, Vector& r) {
 }
 
 // The even, or the odd, elements of a followed by those of b.
-inline Vector evens(Vector a, Vector b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-#elif defined(__AVX2__)
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-#else
-  return __builtin_shufflevector(a, b, 0, 2);
-#endif
+template <class V>
+inline V evens(V a, V b) {
+  constexpr std::size_t kLanes = sizeof a / sizeof a[0];
+  if constexpr (kLanes == 2) return __builtin_shufflevector(a, b, 0, 2);
+  if constexpr (kLanes == 4) return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+  if constexpr (kLanes == 8) {
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+  }
+  if constexpr (kLanes == 16) {
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
+                                   30);
+  }
 }
 
-inline Vector odds(Vector a, Vector b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-#elif defined(__AVX2__)
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
-#else
-  return __builtin_shufflevector(a, b, 1, 3);
-#endif
-}
-
-inline Narrow evens(Narrow a, Narrow b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
-                                 30);
-#elif defined(__AVX2__)
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-#else
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-#endif
-}
-
-inline Narrow odds(Narrow a, Narrow b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29,
-                                 31);
-#elif defined(__AVX2__)
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-#else
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
-#endif
+template <class V>
+inline V odds(V a, V b) {
+  constexpr std::size_t kLanes = sizeof a / sizeof a[0];
+  if constexpr (kLanes == 2) return __builtin_shufflevector(a, b, 1, 3);
+  if constexpr (kLanes == 4) return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  if constexpr (kLanes == 8) {
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+  }
+  if constexpr (kLanes == 16) {
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29,
+                                   31);
+  }
 }
 
 // Squares modulo 2^64 of integers held in 64-bit lanes: of the low 32 bits, with or

@@ -1,10 +1,13 @@
 // Kernels for x86-64 with AVX-512 F, BW, DQ and VL.
 
+#include <iterator>
+
 #include "kernel.h"
 
 namespace halfulp {
 
 extern const Target target_avx512;
-const Target target_avx512 = {"avx512", kKernels, sizeof kKernels / sizeof *kKernels};
+const Target target_avx512 = {"avx512", kKernels, std::size(kKernels), kRounders,
+                              std::size(kRounders)};
 
 }  // namespace halfulp

@@ -1,10 +1,13 @@
 // Kernels for AArch64.
 
+#include <iterator>
+
 #include "kernel.h"
 
 namespace halfulp {
 
 extern const Target target_neon;
-const Target target_neon = {"neon", kKernels, sizeof kKernels / sizeof *kKernels};
+const Target target_neon = {"neon", kKernels, std::size(kKernels), kRounders,
+                            std::size(kRounders)};
 
 }  // namespace halfulp

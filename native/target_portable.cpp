@@ -1,10 +1,13 @@
 // Kernels for any processor of the architecture.
 #define HALFULP_PORTABLE
+#include <iterator>
+
 #include "kernel.h"
 
 namespace halfulp {
 
 extern const Target target_portable;
-const Target target_portable = {"portable", kKernels, sizeof kKernels / sizeof *kKernels};
+const Target target_portable = {"portable", kKernels, std::size(kKernels), kRounders,
+                                std::size(kRounders)};
 
 }  // namespace halfulp

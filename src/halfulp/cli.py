@@ -1,7 +1,7 @@
 """The command line.
 
-May import errors and, within a command, halfulp.onnx. Only this module imports
-typer and rich; onnx is loaded when a model is run.
+May import errors, bench.command and, within a command, halfulp.onnx. Only this
+module and halfulp.bench import typer and rich; onnx is loaded when a model is run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 import halfulp
+from halfulp.bench.command import app as bench
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(bench, name="bench")
 
 # Of the column of values: with a short name, the table has 80 columns then.
 _WIDTH = 40

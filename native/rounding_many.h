@@ -1,0 +1,101 @@
+// Rounds most outputs of a tile at once, in vectors; rounding.h decides the rest.
+// May include rounding.h, simd.h and states.h only. Internal linkage: see simd.h.
+#pragma once
+
+#include "rounding.h"
+#include "simd.h"
+#include "states.h"
+
+namespace halfulp {
+namespace {
+
+template <class V>
+inline V load_vector(const void* source) {
+  V v;
+  std::memcpy(&v, source, sizeof v);
+  return v;
+}
+
+template <class V>
+inline void store_vector(void* target, V v) {
+  std::memcpy(target, &v, sizeof v);
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+inline Shorts first_shorts(__m128i x) { return load_vector<Shorts>(&x); }
+#endif
+
+// Floats >= 0 rounded to a half type, to nearest even; overflow gives infinity.
+template <Type type>
+inline Shorts round_to_half(HalfNarrow x) {
+  const Integers bits = (Integers)x;
+  if constexpr (type == Type::bfloat16) {
+    return __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, Shorts);
+  } else {
+#if defined(__AVX512F__)
+    return (Shorts)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__AVX2__)
+    return first_shorts(_mm_cvtps_ph((__m128)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+    const Integers normal = (bits - (112u << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
+    // Below 2^-14, float16 has the spacing that binary32 has from 1/2 on.
+    const Integers subnormal = (Integers)(x + 0.5f) - 0x3f000000;
+    const Integers rounded = x < 0x1p-14f ? subnormal : normal;
+    return __builtin_convertvector(x < 65520.0f ? rounded : Integers{} + 0x7c00, Shorts);
+#endif
+  }
+}
+
+// Sets results[i], of `type`, and open[i] to 0, or to 0xff where it cannot decide, for i < n;
+// returns whether any is open. Reads and writes up to the next multiple of kWidth. Both ends of
+// each enclosure are rounded, as in `decide`, which decides more: here infinities, NaNs and
+// small float64 sums stay open.
+template <Type type>
+bool round_many(const States& states, std::size_t n, void* results, std::uint8_t* open) {
+  auto* target = static_cast<Bits<type>*>(results);
+  Bytes any{};
+  for (std::size_t i = 0; i < n; i += kWidth) {
+    const Vector hi = load_vector<Vector>(states.hi + i);
+    const Vector lo = load_vector<Vector>(states.lo + i);
+    const Vector bound = load_vector<Vector>(states.bound + i) * (1 + 0x1p-9);
+    const Vector s = hi + lo;
+    Bytes undecided;
+    if constexpr (type == Type::float64) {
+      const Vector t = lo - (s - hi);
+      const Vector width = bound + s * 0x1p-100;
+      const Vector low = s + (t - width);
+      const Vector high = s + (t + width);
+      store_vector(target + i, high);
+      const Mask decided = (Mask)(low == high) & (Mask)(s >= kLeastDecidable);
+      undecided = __builtin_convertvector(~decided, Bytes);
+    } else {
+      // 2^-50 covers the roundings of s and of the ends; where the ends are rounded twice,
+      // 2^-22 and 2^-149 cover those to binary32, normal and subnormal.
+      const Vector least = Vector{} + 0x1p-149;
+      const Vector width =
+          bound + (type == Type::float32 ? s * 0x1p-50 : s * 0x1p-22 + (s < least ? s : least));
+      const HalfNarrow low = __builtin_convertvector(s - width, HalfNarrow);
+      const HalfNarrow high = __builtin_convertvector(s + width, HalfNarrow);
+      HalfMask decided;
+      if constexpr (type == Type::float32) {
+        store_vector(target + i, high);  // never -0
+        decided = (HalfMask)(low == high);
+      } else {
+        const Shorts rounded = round_to_half<type>(high);
+        store_vector(target + i, rounded);
+        const auto same =
+            __builtin_convertvector(rounded == round_to_half<type>(low), HalfMask);
+        decided = same & (HalfMask)(high <= 0x1.fffffep127f);
+      }
+      undecided = __builtin_convertvector(~decided, Bytes);
+    }
+    store_vector(open + i, undecided);
+    any |= undecided;
+  }
+  bool result = false;
+  for (std::size_t i = 0; i < kWidth; ++i) result |= any[i] != 0;
+  return result;
+}
+
+}  // namespace
+}  // namespace halfulp

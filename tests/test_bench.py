@@ -1,0 +1,490 @@
+"""The benchmark measures what it says; none of its figures is judged here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import halfulp
+from halfulp import cli
+from halfulp.bench import measure, output, plot, report, results, targets
+from halfulp.bench.accuracy import (
+    ACCURACY_TYPES,
+    DISTRIBUTIONS,
+    error_in_ulps,
+    errors_of,
+    sum_square_of_integers,
+)
+from halfulp.bench.cells import CELLS, TYPES, Cell
+from halfulp.bench.child import answers, environment
+from halfulp.bench.machine import describe
+from halfulp.bench.memory import extra_memory
+from halfulp.bench.peers import PEERS, Peer, as_array
+from halfulp.bench.results import Errors, Measured, Run
+from halfulp.errors import ArgumentError, HalfulpError
+from oracle import PRECISION, from_bits
+
+EFFORT = measure.Effort(repeats=1, turn_ns=0, hopeless_after=1)
+NUMPY = next(peer for peer in PEERS if peer.name == "numpy")
+PEERS_SHOWN = {"peers": {"numpy": NUMPY.expression}}
+# What these libraries have no kernel for, which a run records as missing.
+REFUSED = {
+    ("onnxruntime", "bfloat16"),
+    ("onnxruntime", "uint32"),
+    ("onnxruntime", "uint64"),
+    ("torch.sum", "uint32"),
+    ("torch.sum", "uint64"),
+}
+
+
+def smaller(cell: Cell) -> Cell:
+    shape = tuple(min(n, 6 + i) for i, n in enumerate(cell.shape))
+    return dataclasses.replace(cell, shape=shape, nbytes=cell.nbytes and 512)
+
+
+def a_run() -> Run:
+    """A run of made-up figures."""
+    rows = []
+    for type_name, element in TYPES.items():
+        for cell in CELLS.values():
+            if type_name in cell.types:
+                row = Measured(cell.name, type_name, 1, cell.bytes_touched(element))
+                ns = row.nbytes / 10
+                row.times = {"limit": [ns, ns / 2], "halfulp": [ns], "numpy": [3 * ns]}
+                row.times["numkong.moments"] = [2 * ns]
+                row.missing = {"onnxruntime": "NotImplemented: no kernel | here"}
+                row.extra_memory = 123456
+                rows.append(row)
+    rows.append(Measured("flat", "float32", 2, 1 << 26, skipped="needs 4 GiB"))
+    return Run("speed", "halfulp bench", describe(["onnx"]), PEERS_SHOWN, rows)
+
+
+def accuracy_run() -> Run:
+    rows = [
+        Errors(type_name, values, who, 10**i, [0.0, i / 10])
+        for type_name in ACCURACY_TYPES
+        for values in DISTRIBUTIONS
+        for who in ("halfulp", "numpy")
+        for i in range(1, 8)
+    ]
+    rows.append(Errors("float32", "normal", "torch", 10, [], "ImportError: none"))
+    return Run("accuracy", "halfulp bench accuracy", describe([]), PEERS_SHOWN, rows)
+
+
+# --- the cells
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_builds_what_it_says(name: str) -> None:
+    cell = smaller(CELLS[name])
+    for type_name in cell.types:
+        x = cell.build(TYPES[type_name])
+        assert x.dtype == TYPES[type_name].dtype
+        assert len(np.unique(x)) > 1
+        touched = x.nbytes * (2 if cell.layout == "every second" else 1)
+        assert cell.bytes_touched(TYPES[type_name]) == touched
+        assert x.ndim == len(cell.memory_shape(TYPES[type_name]))
+        assert np.array_equal(cell.build(TYPES[type_name]), x)
+        halfulp.sum_square(x, cell.axes)
+
+
+def test_cells_have_the_sizes_that_their_names_promise() -> None:
+    for name, nbytes in {"1MiB": 2**20, "1GiB": 2**30}.items():
+        assert {CELLS[name].bytes_touched(t) for t in TYPES.values()} == {nbytes}
+    assert CELLS["small"].bytes_touched(TYPES["float32"]) == 256
+    assert CELLS["strided"].bytes_touched(TYPES["float16"]) == 2**25
+
+
+def test_layouts_are_what_they_are_called() -> None:
+    element = TYPES["float32"]
+    arrays = {name: smaller(cell).build(element) for name, cell in CELLS.items()}
+    assert arrays["rows"].flags.c_contiguous
+    assert arrays["fortran-0"].flags.f_contiguous
+    assert not arrays["fortran-1"].flags.c_contiguous
+    assert arrays["strided"].strides == (8,)
+    assert arrays["reversed"].strides == (-4,)
+
+
+def test_every_sum_of_a_cell_of_ties_is_a_tie() -> None:
+    for cell in CELLS.values():
+        for type_name in cell.types if cell.ties else ():
+            assert cell.axes is not None
+            for length in (16, 4096):
+                shape = (length, 3) if cell.axes == (0,) else (3, length)
+                x = dataclasses.replace(cell, shape=shape).build(TYPES[type_name])
+                for exact in halfulp.exact_sum_square(x, cell.axes):
+                    assert exact.denominator == 1
+                    assert exact.numerator % 2 == 1
+                    assert exact.numerator.bit_length() == PRECISION[type_name] + 1
+
+
+# --- peers
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_a_peer_computes_the_same_reduction(peer: Peer) -> None:
+    pytest.importorskip(peer.library)
+    computed = 0
+    for cell, (type_name, element) in itertools.product(CELLS.values(), TYPES.items()):
+        if type_name not in cell.types or cell.layout in ("every second", "reversed"):
+            continue
+        x = smaller(cell).build(element)
+        if not peer.applies(x, cell.axes):
+            continue
+        if (peer.name, type_name) in REFUSED:
+            with pytest.raises(Exception, match=r"(?i)implement"):
+                eval(peer.expression, dict(peer.prepare(x, cell.axes, 1)))
+            continue
+        value = eval(peer.expression, dict(peer.prepare(x, cell.axes, 1)))
+        got = as_array(value).astype(np.float64)
+        want = np.asarray(halfulp.exact_sum_square(x, cell.axes)).astype(np.float64)
+        assert got.shape == want.shape
+        tolerance = {"bfloat16": 0.2, "float16": 0.01}.get(type_name, 1e-5)
+        np.testing.assert_allclose(got, want, rtol=tolerance, err_msg=cell.name)
+        computed += 1
+    assert computed
+
+
+def test_peers_that_raise_or_are_not_there_are_missing_with_the_reason() -> None:
+    absent = dataclasses.replace(NUMPY, name="absent", expression="nothing")
+    broken = dataclasses.replace(NUMPY, name="broken", expression="1 / 0\n")
+    idle = dataclasses.replace(NUMPY, name="idle", applies=lambda x, axes: False)
+    peers = [NUMPY, absent, broken, idle]
+    row = measure.measure(CELLS["small"], "float32", 1, peers, EFFORT)
+    assert row.times.keys() == {"limit", "halfulp", "numpy"}
+    assert row.missing == {
+        "absent": "NameError: name 'nothing' is not defined",
+        "broken": "ZeroDivisionError: division by zero",
+    }
+
+
+def test_a_cell_that_does_not_fit_memory_is_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measure, "memory_bytes", lambda name: 1 << 20)
+    row = measure.measure(CELLS["1MiB"], "int32", 1, [NUMPY], EFFORT)
+    assert row.times == {}
+    assert row.skipped == "needs 4 MiB of memory, 1 MiB are free"
+
+
+def test_hopeless_peers_have_few_turns() -> None:
+    effort = measure.Effort(repeats=3, turn_ns=0, hopeless_after=1)
+    times: dict[str, list[float]] = {}
+    constant = {"limit": 1, "halfulp": 100, "fast": 2, "slow": 3, "hopeless": 9}
+    timed = {name: lambda ns=ns: ns for name, ns in constant.items()}
+    measure._take_turns(timed, effort, times)
+    counts = {name: len(values) for name, values in times.items()}
+    assert counts == {"limit": 3, "halfulp": 3, "fast": 3, "slow": 3, "hopeless": 1}
+
+
+def test_nothing_of_the_peers_is_imported_before_it_is_measured() -> None:
+    code = (
+        "import sys, halfulp.cli, halfulp.bench.command, halfulp.bench.peers\n"
+        "halfulp.cli.main(['--help'])\n"
+        "names = {'torch', 'onnxruntime', 'numkong', 'bottleneck', 'matplotlib'}\n"
+        "assert not names & set(sys.modules), names & set(sys.modules)\n"
+        "code = halfulp.cli.main(['bench', '--help'])\n"
+        "assert not names & set(sys.modules), names & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+# --- the process that measures
+
+
+def test_blas_has_one_thread_and_nothing_that_slows_it() -> None:
+    present = {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "8", "HOME": "x"}
+    env = environment(present)
+    assert env["HOME"] == "x"
+    assert env["OPENBLAS_NUM_THREADS"] == env["MKL_NUM_THREADS"] == "1"
+    assert "OPENBLAS_CORETYPE" not in env
+
+
+def test_a_process_that_fails_gives_one_error_that_names_the_job() -> None:
+    job = {"cell": "none", "type": "float32", "threads": 1}
+    options = {"peers": [], "effort": dataclasses.asdict(EFFORT)}
+    with pytest.raises(HalfulpError, match=r"'none float32 1' with exit code 1: Key.*'$"):
+        list(answers("speed", [job], options))
+
+
+def test_extra_memory_is_a_figure_where_the_system_has_one() -> None:
+    (nbytes,) = answers("memory", [{"cell": "1MiB", "type": "int32", "threads": 1}], {})
+    assert (nbytes is None) == (not Path("/proc/self/clear_refs").exists())
+    assert nbytes is None or 0 <= nbytes < 2**24
+    nbytes = extra_memory(smaller(CELLS["rows"]), "float64", 1)
+    assert nbytes is None or 0 <= nbytes < 2**24
+
+
+# --- results, tables, pictures and files
+
+
+@pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)
+def test_a_run_survives_json(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(results.to_json(run))
+    assert json.loads(path.read_text())["schema"] == results.SCHEMA
+    assert results.load(path) == run
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"schema": 0}', '{"schema": 1, "kind": "none"}', "\0"]
+)
+def test_what_is_no_run_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(content)
+    with pytest.raises(ArgumentError, match="holds no benchmark run"):
+        results.load(path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="No such file"):
+        results.load(tmp_path / "none.json")
+
+
+def test_figures_follow_from_the_best_times() -> None:
+    row = Measured("flat", "float32", 1, 1000)
+    row.times = {"limit": [90, 50], "halfulp": [200, 100], "numpy": [300, 400], "b": [75]}
+    assert row.speed == 10
+    assert row.of_limit == 0.5
+    assert row.peers == ["b", "numpy"]
+    assert row.ratio_to("numpy") == 3
+
+
+@pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)
+def test_tables_fit_80_columns(run: Run) -> None:
+    from rich.console import Console
+
+    console = Console(width=200)
+    for table in [*report.tables(run), report.verdict_table(a_run())]:
+        if table.title == "Targets":  # the only one whose lines fold
+            console = Console(width=80)
+        with console.capture() as capture:
+            console.print(report.for_terminal(table))
+        assert max(len(line.rstrip()) for line in capture.get().splitlines()) <= 80
+
+
+def test_markdown_has_every_figure_and_reason() -> None:
+    run = a_run()
+    text = report.markdown(run)
+    assert text.startswith("# Speed\n")
+    assert f"on {run.machine['date']}" in text
+    assert "| rows | 1 | 10.0 | 0.50 | numkong.moments | 2.00 | 120 KiB |" in text
+    assert "no kernel \\| here" in text
+    assert "| cell flat | float32 | needs 4 GiB |" in text
+    for target in targets.TARGETS:
+        assert f"| {target.text} |" in text
+    assert "| numpy | `np.sum(np.square(x), axis=axes)` |" in text
+    columns = [line.count("|") for line in text.splitlines() if line[:4] == "|---"]
+    assert min(columns) >= 3
+    accuracy = report.markdown(accuracy_run())
+    assert "| halfulp | 0.10 | 0.20 | 0.30 |" in accuracy
+
+
+def test_verdicts_name_the_worst_row() -> None:
+    run = a_run()
+    verdicts = {v.target.text: v for v in targets.judge(run.rows)}
+    flat = verdicts["flat, rows ≥ 0.9 of the limit"]
+    assert (flat.worst, flat.misses, flat.rows) == (0.5, 16, 16)
+    assert verdicts["8 MiB or more ≥ 1 times the fastest peer"].misses == 0
+    assert verdicts["8 MiB or more ≥ 1 times the fastest peer"].worst == 2
+    assert verdicts["columns ≥ 10 times onnxruntime"].rows == 0
+    assert verdicts["64 MiB on two or more threads ≥ 1.6 times one thread"].rows == 0
+    assert verdicts["ties ≥ 0.35 times ordinary values"].worst == 1
+    assert verdicts["extra memory ≤ 1 MiB"].misses == 0
+    slow = Measured("flat", "float32", 2, 1 << 26, {"halfulp": [1e7], "limit": [1e6]})
+    run.rows.append(slow)
+    (threads,) = (v for v in targets.judge(run.rows) if "two or more" in v.target.what)
+    assert threads.at == "float32 flat, 2 threads"
+    assert threads.misses == 1
+
+
+@pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)
+def test_pictures_are_drawn(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    few = [row for row in run.rows if row.type in ("float32", "float16")]
+    run = dataclasses.replace(run, rows=few)
+    assert plot.draw(run, ".png").startswith(b"\x89PNG")
+    assert b"</svg>" in plot.draw(run, ".svg")
+
+
+def test_pictures_need_a_format_and_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"'x\.gif'; allowed: a name in \.svg or \.png"
+    ):
+        plot.check_plot(Path("x.gif"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ArgumentError, match="install halfulp with the extra 'plot'"):
+        plot.check_plot(Path("x.svg"))
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
+def test_files_are_written_whole_or_not_at_all(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    output.write_whole(path, b"old")
+    output.write_whole(path, b"whole")
+
+    def fail(_: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises((ArgumentError, KeyboardInterrupt)):
+        output.write_whole(path, b"new")
+    assert path.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# --- accuracy
+
+
+@pytest.mark.parametrize("type_name", ACCURACY_TYPES)
+def test_the_sum_of_integers_is_exact(type_name: str, rng: np.random.Generator) -> None:
+    dtype = TYPES[type_name].dtype
+    width = 8 * dtype.itemsize
+    for size in (1, 2, 1000):
+        x = from_bits(rng.integers(0, 2**width, size, dtype=f"u{width // 8}"), dtype)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            x = np.where(np.isfinite(x), x, dtype.type(0))
+        assert sum_square_of_integers(x) == halfulp.exact_sum_square(x)
+    least = from_bits([1, 2, 3, 0], dtype)
+    for values in (x[:0:-2], least, least[3:]):
+        assert sum_square_of_integers(values) == halfulp.exact_sum_square(values)
+    ordinary = rng.standard_normal(3000).astype(dtype)
+    assert sum_square_of_integers(ordinary) == halfulp.exact_sum_square(ordinary)
+
+
+def test_errors_are_in_ulps_of_the_exact_sum() -> None:
+    assert error_in_ulps(np.float32(1), Fraction(1), "float32") == 0
+    assert error_in_ulps(1, 1 + Fraction(1, 2**24), "float32") == 0.5
+    assert error_in_ulps(1, 1 - Fraction(1, 2**25), "float32") == 0.5
+    assert error_in_ulps(2.0**-24, Fraction(1, 2**25), "float16") == 0.5
+    with pytest.raises(OverflowError):
+        error_in_ulps(math.inf, Fraction(1), "float16")
+
+
+@pytest.mark.parametrize("type_name", ACCURACY_TYPES)
+def test_halfulp_is_within_half_an_ulp(type_name: str) -> None:
+    broken = dataclasses.replace(NUMPY, name="broken", expression="1 / 0")
+    for values in DISTRIBUTIONS:
+        ours, numpy, missing = errors_of(type_name, values, 1000, [NUMPY, broken])
+        assert ours.who == "halfulp"
+        assert len(ours.ulps) == len(numpy.ulps) == 20
+        assert max(ours.ulps) <= 0.5
+        assert missing.missing == "ZeroDivisionError: division by zero"
+
+
+# --- the command line
+
+
+def test_a_run_from_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"--json": "run.json", "--markdown": "run.md"}
+    if importlib.util.find_spec("matplotlib"):
+        files["--plot"] = "run.svg"
+    outputs = [word for k, v in files.items() for word in (k, str(tmp_path / v))]
+    options = ["--cells", "small,1MiB", "--types", "float32", "--threads", "1,2"]
+    options += ["--repeats", "1", "--peers", "numpy", "--quick", "--memory"]
+    assert cli.main(["bench", *options, *outputs]) == 0
+    shown = capsys.readouterr().out
+    assert "float32" in shown
+    assert "small of float32" in shown
+    run = results.load(tmp_path / "run.json")
+    assert [(row.cell, row.threads) for row in run.rows] == [
+        ("small", 1),
+        ("small", 2),
+        ("1MiB", 1),
+        ("1MiB", 2),
+    ]
+    assert all(len(ns) == 1 for row in run.rows for ns in row.times.values())
+    assert run.rows[0].times.keys() == {
+        "limit",
+        "halfulp",
+        "numpy",
+        "numpy.vdot",
+        "numpy.einsum",
+    }
+    assert run.settings["effort"]["repeats"] == 1
+    assert run.settings["peers"]["numpy.vdot"] == "np.vdot(x, x)"
+    assert run.command == (
+        "halfulp bench --quick --types float32 --cells small,1MiB --threads 1,2 "
+        "--repeats 1 --peers numpy --memory"
+    )
+    again = tmp_path / "again.json"
+    saved = str(tmp_path / "run.json")
+    assert cli.main(["bench", "--from", saved, "--json", str(again)]) == 0
+    assert capsys.readouterr().out == shown
+    assert again.read_bytes() == (tmp_path / "run.json").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        [*files.values(), "again.json"]
+    )
+    assert cli.main(["bench", "accuracy", "--from", saved]) == 2
+    assert "holds a run of speed; allowed: accuracy" in capsys.readouterr().err
+
+
+def test_accuracy_from_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    options = ["--quick", "--types", "float16", "--no-peers", "--json", str(path)]
+    assert cli.main(["bench", "accuracy", *options]) == 0
+    assert "float16, uniform(0, 1)" in capsys.readouterr().out
+    run = results.load(path)
+    assert run.command == "halfulp bench accuracy --quick --types float16 --no-peers"
+    assert len(run.rows) == 12
+    assert max(max(row.ulps) for row in run.rows) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--cells none", "no cell 'none'; allowed: flat, rows"),
+        ("--types float", "no type 'float'; allowed: bfloat16"),
+        ("--peers numpy,scipy", "no peer 'scipy'; allowed: numpy"),
+        ("--peers numpy --no-peers", "--peers and --no-peers are given"),
+        ("--cells ties-rows --types int32", "allowed: float32, float64"),
+        ("--threads 0", "--threads has '0'; allowed: 1 to 1024, or all"),
+        ("--threads 1,many", "--threads has 'many'"),
+        ("--repeats 0", "--repeats is 0; allowed: 1 or more"),
+        ("--json no/such/folder.json", "does not exist"),
+        ("--markdown .", "exists and is no file"),
+        ("--plot x.gif", "allowed: a name in .svg or .png"),
+        ("--from none.json", "cannot read 'none.json'"),
+        ("accuracy --types int32", "no type 'int32'; allowed: float32"),
+    ],
+)
+def test_bad_options_give_one_line(
+    options: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["bench", *options.split()]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    command = [sys.executable, "-m", "halfulp", "bench", "--cells", "1MiB"]
+    command += ["--repeats", "1000", "--no-peers", "--json", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in stderr
+    assert list(tmp_path.iterdir()) == []
