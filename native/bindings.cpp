@@ -1,7 +1,8 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
-// May include reduce.h only, besides nanobind's and NumPy's C interfaces.
+// May include reduce.h and parallel.h only, besides nanobind's and NumPy's C interfaces.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -13,6 +14,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include "parallel.h"
 #include "reduce.h"
 
 namespace nb = nanobind;
@@ -146,7 +148,9 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   request.checked = checked;
   std::optional<SumOverflow> overflow;
   {
-    nb::gil_scoped_release released;
+    // For less, others would wait longer for the lock than for the work.
+    std::optional<nb::gil_scoped_release> released;
+    if (PyArray_SIZE(array) > 4096) released.emplace();
     try {
       reduce(plan, request);
     } catch (const SumOverflow& caught) {
@@ -231,6 +235,11 @@ nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
                                     nb::borrow(data), nullptr, dtype);
 }
 
+// The name of the default target for None.
+void choose(std::optional<std::string> name) {
+  if (!choose_target(name ? name->c_str() : nullptr)) throw nb::value_error("no such target");
+}
+
 std::vector<std::string> target_names() {
   std::vector<std::string> names;
   for (const Target* const* target = available_targets(); *target; ++target) {
@@ -280,6 +289,13 @@ NB_MODULE(_core, module) {
   module.def("export_dlpack", &export_dlpack, nb::arg("array"),
              nb::sig("def export_dlpack(array: numpy.ndarray) -> object"),
              "An object that has __dlpack__ and shares the array's memory.");
+  module.def("choose_target", &choose, nb::arg("name").none(),
+             "Run the kernels of one instruction set; those of the default for None.");
+  module.def("thread_limit", &thread_limit, "The most threads that a call may use.");
+  module.def("set_thread_limit", &set_thread_limit, nb::arg("limit"),
+             "Set the most threads that a call may use, at least 1.");
+  module.def("set_bytes_per_thread", &set_bytes_per_thread, nb::arg("bytes"),
+             "Set how much input is worth a thread, for tests; 0 means the default.");
   module.def("target_names", &target_names,
              "The instruction sets that this processor can run, best first.");
   module.def(

@@ -1,5 +1,6 @@
 #include "dispatch.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -36,13 +37,21 @@ struct Available {
   }
 };
 
-const Target* choose() {
-  const Target* const* targets = available_targets();
-  const char* name = std::getenv("HALFULP_TARGET");
-  for (const Target* const* target = targets; name && *target; ++target) {
+const Target* named(const char* name) {
+  for (const Target* const* target = available_targets(); name && *target; ++target) {
     if (std::strcmp((*target)->name, name) == 0) return *target;
   }
-  return targets[0];
+  return nullptr;
+}
+
+const Target* default_target() {
+  const Target* target = named(std::getenv("HALFULP_TARGET"));
+  return target ? target : available_targets()[0];
+}
+
+std::atomic<const Target*>& chosen() {
+  static std::atomic<const Target*> target{default_target()};
+  return target;
 }
 
 }  // namespace
@@ -52,9 +61,12 @@ const Target* const* available_targets() {
   return available.targets;
 }
 
-const Target& chosen_target() {
-  static const Target* const chosen = choose();
-  return *chosen;
+const Target& chosen_target() { return *chosen().load(std::memory_order_relaxed); }
+
+bool choose_target(const char* name) {
+  const Target* target = name ? named(name) : default_target();
+  if (target) chosen().store(target, std::memory_order_relaxed);
+  return target != nullptr;
 }
 
 Function find_kernel(Layout layout, Method method, Type type) {

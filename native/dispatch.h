@@ -59,8 +59,12 @@ inline constexpr std::size_t kPadding = 8;
 // The targets that this processor can run, best first, ended by a null pointer.
 const Target* const* available_targets();
 
-// The first of them, or the one that the environment variable HALFULP_TARGET names.
+// The one that runs: the last chosen by name, else the one that the environment variable
+// HALFULP_TARGET names, else the best.
 const Target& chosen_target();
+
+// Chooses by name, or the default for null; false if there is no such target here.
+bool choose_target(const char* name);
 
 Function find_kernel(Layout layout, Method method, Type type);
 const Rounder& find_rounder(Type type);

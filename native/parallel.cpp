@@ -40,11 +40,25 @@ std::atomic<int>& limit() {
   return value;
 }
 
+// Reading as much takes several times as long as to start a thread.
+constexpr std::int64_t kBytesPerThread = 1024 * 1024;
+
+std::atomic<std::int64_t>& worth() {
+  static std::atomic<std::int64_t> value{kBytesPerThread};
+  return value;
+}
+
 }  // namespace
 
 int thread_limit() { return limit().load(std::memory_order_relaxed); }
 
 void set_thread_limit(int value) { limit().store(value, std::memory_order_relaxed); }
+
+std::int64_t bytes_per_thread() { return worth().load(std::memory_order_relaxed); }
+
+void set_bytes_per_thread(std::int64_t bytes) {
+  worth().store(bytes > 0 ? bytes : kBytesPerThread, std::memory_order_relaxed);
+}
 
 void run_on_threads(int threads, const std::function<void()>& worker) {
   std::vector<std::thread> helpers;

@@ -20,9 +20,6 @@ namespace {
 
 constexpr std::int64_t kPackBytes = 64 * 1024;
 
-// Less than this many bytes a thread are not worth a thread.
-constexpr std::int64_t kBytesPerThread = 1024 * 1024;
-
 // Outputs of a columns tile that lie this near share cache lines.
 constexpr std::int64_t kNearColumns = 16;
 
@@ -155,16 +152,16 @@ class Reduction {
   void run() {
     const std::int64_t outputs = plan_.kept.count();
     if (outputs == 0) return;
-    std::int64_t threads = 1;
-    if (outputs * std::max<std::int64_t>(terms_, 1) >= 2 * kBytesPerThread / bytes_) {
-      const double parts =
-          static_cast<double>(outputs) * static_cast<double>(terms_) * bytes_ / kBytesPerThread;
-      threads = static_cast<std::int64_t>(std::min<double>(thread_limit(), parts));
-    }
+    const double bytes = static_cast<double>(outputs) * static_cast<double>(terms_ * bytes_);
+    const double worth = bytes / static_cast<double>(bytes_per_thread());
+    const auto threads = static_cast<std::int64_t>(
+        std::max(1.0, std::min(worth, static_cast<double>(thread_limit()))));
     const std::int64_t outer = outputs / kept_.count;
     tile_ = std::min<std::int64_t>(kept_.count, widest_tile());
     if (threads > 1 && outer < 4 * threads) {
-      const std::int64_t share = kept_.count * outer / (4 * threads);
+      // Four turns for each thread even out their speed; columns lose more by narrow tiles.
+      const std::int64_t turns = plan_.layout == Layout::rows ? 4 * threads : threads;
+      const std::int64_t share = (kept_.count * outer + turns - 1) / turns;
       tile_ = std::min(tile_, std::max<std::int64_t>(share, kept_tile_floor()));
     }
     tiles_per_row_ = (kept_.count + tile_ - 1) / tile_;

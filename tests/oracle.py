@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+import halfulp
+from halfulp import _core
 from halfulp.exact import exact_sum_square, round_exact
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -60,3 +64,32 @@ def assert_same_bits(got: Any, want: Any) -> None:
         f"{len(different)} of {got.size} differ, first at {tuple(different[0])}: "
         f"got {got[tuple(different[0])]!r}, want {want[tuple(different[0])]!r}"
     )
+
+
+# Every instruction set that this processor can run, and every number of threads.
+CONFIGURATIONS = [(t, n) for t in _core.target_names() for n in (1, 2, 4, 7)]
+
+
+@contextmanager
+def configuration(target: str, threads: int) -> Iterator[None]:
+    """Run kernels of `target` on `threads` threads, however small the work."""
+    _core.choose_target(target)
+    _core.set_bytes_per_thread(1)
+    try:
+        with halfulp.num_threads(threads):
+            yield
+    finally:
+        _core.choose_target(None)
+        _core.set_bytes_per_thread(0)
+
+
+def assert_sum_square(want: Any, x: Any, axis: Any = None, **arguments: Any) -> None:
+    """Compare sum_square with `want`, for every kernel and number of threads."""
+    for target, threads in CONFIGURATIONS:
+        with configuration(target, threads):
+            got = halfulp.sum_square(x, axis, **arguments)
+        try:
+            assert_same_bits(got, want)
+        except AssertionError as error:
+            error.add_note(f"kernels: {target}, threads: {threads}")
+            raise

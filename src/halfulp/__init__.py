@@ -19,11 +19,19 @@ from halfulp.errors import (
 )
 from halfulp.exact import exact_sum_square
 from halfulp.faces import reduce_sum_square, sum_square
+from halfulp.settings import (
+    check_environment,
+    get_num_threads,
+    num_threads,
+    set_num_threads,
+)
 
 if TYPE_CHECKING:
     from halfulp import onnx
 
 __version__ = "0.1.0"
+
+check_environment()
 
 __all__ = [
     "ArgumentError",
@@ -34,8 +42,11 @@ __all__ = [
     "UnsupportedTypeError",
     "build_info",
     "exact_sum_square",
+    "get_num_threads",
+    "num_threads",
     "onnx",
     "reduce_sum_square",
+    "set_num_threads",
     "sum_square",
 ]
 
@@ -48,7 +59,8 @@ def build_info() -> dict[str, Any]:
     dict
         ``version`` (str), ``target`` (str, the instruction set chosen),
         ``targets`` (list of str, those that this processor can run, best
-        first), ``kernels`` (list of str, of the chosen set), ``threads`` (int).
+        first), ``kernels`` (list of str, of the chosen set), ``threads`` (int, the
+        most that one call may use).
     """
     from halfulp import _core
 
@@ -57,7 +69,7 @@ def build_info() -> dict[str, Any]:
         "target": _core.chosen_target(),
         "targets": _core.target_names(),
         "kernels": _core.kernel_names(),
-        "threads": 1,
+        "threads": get_num_threads(),
     }
 
 

@@ -12,6 +12,18 @@ def import_dlpack(capsule: object) -> numpy.ndarray:
 def export_dlpack(array: numpy.ndarray) -> object:
     """An object that has __dlpack__ and shares the array's memory."""
 
+def choose_target(name: str | None) -> None:
+    """Run the kernels of one instruction set; those of the default for None."""
+
+def thread_limit() -> int:
+    """The most threads that a call may use."""
+
+def set_thread_limit(limit: int) -> None:
+    """Set the most threads that a call may use, at least 1."""
+
+def set_bytes_per_thread(bytes: int) -> None:
+    """Set how much input is worth a thread, for tests; 0 means the default."""
+
 def target_names() -> list[str]:
     """The instruction sets that this processor can run, best first."""
 

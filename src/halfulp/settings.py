@@ -1,0 +1,104 @@
+"""How many threads run, and which instruction set: by call and from the environment.
+
+May import errors and the native core only.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from halfulp import _core
+from halfulp.errors import ArgumentError
+
+_MOST_THREADS = 2**20
+
+
+def get_num_threads() -> int:
+    """Return the most threads that one call may use.
+
+    Returns
+    -------
+    int
+        At first ``HALFULP_NUM_THREADS``, else the number of CPUs that this
+        process may use.
+    """
+    return _core.thread_limit()
+
+
+def set_num_threads(n: int) -> None:
+    """Set the most threads that one call may use, in the whole process.
+
+    The result of a call does not depend on it. Only work that is large enough
+    to gain is split.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+
+    Raises
+    ------
+    ArgumentError
+        If `n` is no such number.
+    """
+    _core.set_thread_limit(_threads(n, "the number of threads"))
+
+
+@contextmanager
+def num_threads(n: int) -> Iterator[None]:
+    """Set the number of threads for a ``with`` block, as `set_num_threads` does.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+
+    Raises
+    ------
+    ArgumentError
+        If `n` is no such number.
+
+    Examples
+    --------
+    >>> import halfulp
+    >>> with halfulp.num_threads(1):
+    ...     print(halfulp.get_num_threads())
+    1
+    """
+    before = get_num_threads()
+    set_num_threads(n)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise if a variable of halfulp's has a value that the core would ignore.
+
+    Raises
+    ------
+    ArgumentError
+        If HALFULP_NUM_THREADS is no positive number, or HALFULP_TARGET no
+        instruction set that this processor can run.
+    """
+    threads = environment.get("HALFULP_NUM_THREADS")
+    if threads is not None:
+        _threads(int(threads) if threads.isdecimal() else threads, "HALFULP_NUM_THREADS")
+    target = environment.get("HALFULP_TARGET")
+    if target is not None and target not in _core.target_names():
+        allowed = ", ".join(_core.target_names())
+        raise ArgumentError(f"HALFULP_TARGET is {target!r}; allowed here: {allowed}")
+
+
+def _threads(n: object, what: str) -> int:
+    try:
+        number = operator.index(n)  # type: ignore[call-overload]
+    except TypeError:
+        number = 0
+    if not 1 <= number <= _MOST_THREADS:
+        raise ArgumentError(f"{what} is {n!r}; allowed: 1 to {_MOST_THREADS}")
+    return int(number)

@@ -1,0 +1,68 @@
+"""The table of kernels: complete, and nothing outside it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from halfulp import _core
+from oracle import configuration
+
+NATIVE = Path(__file__).parents[1] / "native"
+HALVES = ("bfloat16", "float16")
+FLOATS = (*HALVES, "float32", "float64")
+INTEGERS = ("int32", "int64", "uint32", "uint64")
+
+
+def _names() -> set[str]:
+    methods = {
+        "narrow": HALVES,
+        "plain": FLOATS[:3],
+        "compensated": FLOATS,
+        "grid": FLOATS,
+        "residue": INTEGERS,
+    }
+    sums = {
+        f"{layout}_{method}_{type_}"
+        for layout, (method, types) in itertools.product(
+            ("rows", "columns"), methods.items()
+        )
+        for type_ in types
+    }
+    return sums | {f"round_{type_}" for type_ in FLOATS}
+
+
+@pytest.mark.parametrize("target", _core.target_names())
+def test_every_instruction_set_has_every_kernel_of_the_table(target: str) -> None:
+    with configuration(target, 1):
+        names = _core.kernel_names()
+    assert len(names) == len(set(names))
+    assert set(names) == _names()
+
+
+def test_the_table_names_what_the_design_names() -> None:
+    table = (NATIVE / "kernels.inc").read_text()
+    kernels = re.findall(r"^KERNEL\((\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
+    rounders = re.findall(r"^ROUNDER\((\w+)\)$", table, re.MULTILINE)
+    named = {"_".join(kernel) for kernel in kernels} | {f"round_{r}" for r in rounders}
+    assert named == _names()
+
+
+def test_no_instruction_set_has_a_kernel_of_its_own() -> None:
+    # Files of instruction sets hold a table and nothing else; loops are in kernel.h.
+    for file in NATIVE.glob("target_*.cpp"):
+        code = re.sub(r"//.*", "", file.read_text())
+        assert '#include "kernel.h"' in code
+        assert len(re.findall(r"\bconst Target target_\w+ =", code)) == 1
+        assert "for (" not in code
+        assert "(const std::byte*" not in code
+
+
+def test_every_intrinsic_stands_in_the_few_operations_of_simd_h() -> None:
+    for file in [*NATIVE.glob("*.h"), *NATIVE.glob("*.cpp")]:
+        found = re.findall(r"\b_mm\d*_\w+|\bv\w+q_f\d\d", file.read_text())
+        if file.name not in ("simd.h", "rounding_many.h", "modes.h"):
+            assert not found, file

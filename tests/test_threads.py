@@ -1,0 +1,151 @@
+"""Threads: how many, and that nothing else depends on them.
+
+That results do not depend on them is what test_exactness.py and test_layouts.py
+check with every reduction.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import halfulp
+from halfulp import _core
+from halfulp.settings import check_environment
+from oracle import assert_same_bits, configuration, expected
+
+LARGE = np.random.default_rng(5).standard_normal((512, 2048)).astype(np.float32)
+
+
+def test_the_limit_is_set_and_got() -> None:
+    before = halfulp.get_num_threads()
+    try:
+        halfulp.set_num_threads(3)
+        assert halfulp.get_num_threads() == 3
+        with halfulp.num_threads(5):
+            assert halfulp.get_num_threads() == 5
+        assert halfulp.get_num_threads() == 3
+        with pytest.raises(RuntimeError), halfulp.num_threads(2):
+            raise RuntimeError
+        assert halfulp.get_num_threads() == 3
+    finally:
+        halfulp.set_num_threads(before)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "2", None, 2**40])
+def test_other_limits_are_refused(n: object) -> None:
+    with pytest.raises(
+        halfulp.ArgumentError, match=r"number of threads is .*; allowed: 1 to 1048576"
+    ):
+        halfulp.set_num_threads(n)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("HALFULP_NUM_THREADS", "0", "HALFULP_NUM_THREADS is 0; allowed: 1 to"),
+        ("HALFULP_NUM_THREADS", "-3", "HALFULP_NUM_THREADS is '-3'; allowed: 1 to"),
+        ("HALFULP_NUM_THREADS", "many", "HALFULP_NUM_THREADS is 'many'; allowed: 1 to"),
+        ("HALFULP_TARGET", "mmx", "HALFULP_TARGET is 'mmx'; allowed here: .*portable"),
+    ],
+)
+def test_a_bad_environment_is_an_error(variable: str, value: str, message: str) -> None:
+    with pytest.raises(halfulp.ArgumentError, match=message):
+        check_environment({variable: value})
+
+
+def _in_child(code: str, **environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", f"import halfulp; {code}"],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_the_environment_sets_the_limit() -> None:
+    code = "print(halfulp.get_num_threads())"
+    assert _in_child(code, HALFULP_NUM_THREADS="3") == "3"
+
+
+def test_the_default_is_the_cpus_that_this_process_may_use() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    code = "print(halfulp.get_num_threads())"
+    assert _in_child(code) == str(len(os.sched_getaffinity(0)))
+    pinned = f"import os; os.sched_setaffinity(0, [{cpu}]); import halfulp; {code}"
+    output = subprocess.run(
+        [sys.executable, "-c", pinned], check=True, capture_output=True, text=True
+    ).stdout
+    assert output.strip() == "1"
+
+
+@pytest.mark.parametrize("target", _core.target_names())
+def test_the_environment_chooses_the_kernels(target: str) -> None:
+    code = "print(halfulp.build_info()['target'])"
+    assert _in_child(code, HALFULP_TARGET=target) == target
+
+
+def test_one_thread_starts_no_other() -> None:
+    code = (
+        "import numpy as np, threading, os;"
+        "halfulp.set_num_threads(1);"
+        "x = np.ones(2**22, np.float32);"
+        "halfulp.sum_square(x);"
+        "before = len(os.listdir('/proc/self/task'));"
+        "halfulp.sum_square(x);"
+        "print(len(os.listdir('/proc/self/task')) - before)"
+    )
+    assert _in_child(code) == "0"
+
+
+def _sum(_: int = 0) -> bytes:
+    return halfulp.sum_square(LARGE, 0).tobytes()
+
+
+def test_many_python_threads_may_call_at_once() -> None:
+    want = expected(LARGE[:, :64], 0)
+    with (
+        configuration(_core.chosen_target(), 4),
+        ThreadPoolExecutor(8) as pool,
+    ):
+        results = list(
+            pool.map(lambda _: halfulp.sum_square(LARGE[:, :64], 0), range(64))
+        )
+    for result in results:
+        assert_same_bits(result, want)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_calls_again() -> None:
+    with configuration(_core.chosen_target(), 4):
+        want = _sum()
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map(_sum, range(8)) == [want] * 8
+        assert _sum() == want
+
+
+def test_a_call_at_interpreter_exit_works() -> None:
+    code = (
+        "import atexit, numpy as np;"
+        "x = np.ones(2**23, np.float32);"
+        "atexit.register(lambda: print(int(halfulp.sum_square(x))))"
+    )
+    assert _in_child(code, HALFULP_NUM_THREADS="4") == "8388608"
+
+
+def test_checked_overflow_in_a_thread_is_an_error_of_the_call() -> None:
+    x = np.ones((64, 64), np.int32)
+    x[40, 40] = 2**31 - 1
+    for target in _core.target_names():
+        with (
+            configuration(target, 4),
+            pytest.raises(halfulp.SumOverflowError, match="int32 cannot hold it"),
+        ):
+            halfulp.sum_square(x, 1, overflow="raise")
