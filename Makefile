@@ -5,7 +5,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-interop lint format stub peers clean
+.PHONY: run test test-interop test-aarch64 lint format stub peers clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -18,6 +18,16 @@ TORCH ?= torch
 test-interop: .venv/interop
 	$(PIP) '$(TORCH)'
 	$(BIN)/python -m pytest tests/interop
+
+# NEON, by Debian's g++-aarch64-linux-gnu and qemu-user-static. Takes minutes.
+AARCH64 := build/aarch64
+test-aarch64: .venv/test
+	mkdir -p $(AARCH64)
+	aarch64-linux-gnu-g++ -std=c++17 -O3 -ffp-contract=off -Wno-psabi -static -pthread \
+	  $(filter-out %/bindings.cpp %/target_avx2.cpp %/target_avx512.cpp,$(filter %.cpp,$(CPP))) \
+	  tests/native/run_cases.cpp -o $(AARCH64)/run_cases
+	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
+	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases
 
 lint: .venv/lint
 	$(BIN)/ruff check .

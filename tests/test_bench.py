@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import itertools
 import json
@@ -67,6 +68,8 @@ def a_run() -> Run:
                 row.times["numkong.moments"] = [2 * ns]
                 row.missing = {"onnxruntime": "NotImplemented: no kernel | here"}
                 row.extra_memory = 123456
+                if cell.ties:
+                    row.times[results.ORDINARY] = [ns]
                 rows.append(row)
     rows.append(Measured("flat", "float32", 2, 1 << 26, skipped="needs 4 GiB"))
     return Run("speed", "halfulp bench", describe(["onnx"]), PEERS_SHOWN, rows)
@@ -159,16 +162,25 @@ def test_a_peer_computes_the_same_reduction(peer: Peer) -> None:
 
 
 def test_peers_that_raise_or_are_not_there_are_missing_with_the_reason() -> None:
-    absent = dataclasses.replace(NUMPY, name="absent", expression="nothing")
+    absent = dataclasses.replace(
+        NUMPY, name="absent", prepare=lambda *_: {"x": importlib.import_module("absent")}
+    )
     broken = dataclasses.replace(NUMPY, name="broken", expression="1 / 0\n")
     idle = dataclasses.replace(NUMPY, name="idle", applies=lambda x, axes: False)
     peers = [NUMPY, absent, broken, idle]
     row = measure.measure(CELLS["small"], "float32", 1, peers, EFFORT)
     assert row.times.keys() == {"limit", "halfulp", "numpy"}
     assert row.missing == {
-        "absent": "NameError: name 'nothing' is not defined",
+        "absent": "ModuleNotFoundError: No module named 'absent'",
         "broken": "ZeroDivisionError: division by zero",
     }
+
+
+def test_halfulp_is_compared_with_itself_in_turns() -> None:
+    ties = smaller(CELLS["ties-columns"])
+    row = measure.measure(ties, "float32", 2, [NUMPY], EFFORT)
+    assert set(row.times) == results.NO_PEERS
+    assert row.peers == []
 
 
 def test_a_cell_that_does_not_fit_memory_is_skipped(
@@ -304,11 +316,12 @@ def test_verdicts_name_the_worst_row() -> None:
     assert verdicts["64 MiB on two or more threads ≥ 1.6 times one thread"].rows == 0
     assert verdicts["ties ≥ 0.35 times ordinary values"].worst == 1
     assert verdicts["extra memory ≤ 1 MiB"].misses == 0
-    slow = Measured("flat", "float32", 2, 1 << 26, {"halfulp": [1e7], "limit": [1e6]})
+    slow = Measured("flat", "float32", 2, 1 << 26, {"halfulp": [10], "limit": [1]})
+    slow.times[results.ONE_THREAD] = [15]
     run.rows.append(slow)
     (threads,) = (v for v in targets.judge(run.rows) if "two or more" in v.target.what)
     assert threads.at == "float32 flat, 2 threads"
-    assert threads.misses == 1
+    assert (threads.worst, threads.misses, threads.rows) == (1.5, 1, 1)
 
 
 @pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)

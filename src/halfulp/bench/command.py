@@ -1,0 +1,308 @@
+"""The commands ``halfulp bench`` and ``halfulp bench accuracy``.
+
+May import errors at once and, within a command, the rest of halfulp.bench. Only
+this module imports typer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from halfulp.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from halfulp.bench.peers import Peer
+    from halfulp.bench.results import Run
+
+app = typer.Typer()
+
+_Quick = Annotated[
+    bool, typer.Option("--quick", help="Less of it, in less than a minute.")
+]
+_Types = Annotated[
+    str | None, typer.Option(metavar="A,B", help="The types, by their names in NumPy.")
+]
+_Peers = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="The peers; a wrong name lists all."),
+]
+_NoPeers = Annotated[bool, typer.Option("--no-peers", help="Measure no peers.")]
+_From = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="Measure nothing: show such a --json."),
+]
+_Json = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write all that was measured."),
+]
+_Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE.svg|png", help="Draw a picture.")
+]
+_Markdown = Annotated[
+    Path | None, typer.Option(metavar="FILE.md", help="Write the tables.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def speed(
+    context: typer.Context,
+    quick: _Quick = False,
+    types: _Types = None,
+    cells: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="The cells; a wrong name lists all."),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(metavar="1,all", help="The numbers of threads; all: every core."),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Turns of each, of which the best counts."),
+    ] = None,
+    peers: _Peers = None,
+    no_peers: _NoPeers = False,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Measure extra memory too.")
+    ] = False,
+    saved: _From = None,
+    as_json: _Json = None,
+    plot: _Plot = None,
+    markdown: _Markdown = None,
+) -> None:
+    """Measure speed: a fraction of the memory's, beside other libraries.
+
+    Example:  halfulp bench --quick
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from halfulp.bench import measure
+    from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, TYPES
+    from halfulp.bench.machine import core_count
+
+    _check_outputs(as_json, plot, markdown)
+    if saved is not None:
+        _finish(_load(saved, "speed"), as_json, plot, markdown)
+        return
+    chosen_cells = _choose("cell", cells, CELLS, QUICK_CELLS if quick else CELLS)
+    chosen_types = _choose("type", types, TYPES, QUICK_TYPES if quick else TYPES)
+    chosen_peers = _choose_peers(peers, no_peers)
+    counts = _thread_counts(threads or ("1" if quick else "1,all"), core_count())
+    effort = measure.QUICK if quick else measure.FULL
+    if repeats is not None:
+        if repeats < 1:
+            raise ArgumentError(f"--repeats is {repeats}; allowed: 1 or more")
+        effort = dataclasses.replace(effort, repeats=repeats)
+    jobs = [
+        {"cell": cell, "type": name, "threads": count}
+        for name in chosen_types
+        for cell in chosen_cells
+        for count in counts
+        if name in CELLS[cell].types
+    ]
+    if not jobs:
+        raise ArgumentError(
+            f"cell {chosen_cells[0]!r} has no type {chosen_types[0]!r}; allowed: "
+            f"{', '.join(CELLS[chosen_cells[0]].types)}"
+        )
+    options = {
+        "peers": [peer.name for peer in chosen_peers],
+        "effort": dataclasses.asdict(effort),
+    }
+    command = _command(
+        "halfulp bench",
+        {"quick": quick, "types": types, "cells": cells, "threads": threads}
+        | {"repeats": repeats, "peers": peers, "no-peers": no_peers, "memory": memory},
+    )
+    run = _start("speed", command, chosen_peers, effort=options["effort"])
+    run.rows = _rows("speed", jobs, options)
+    if memory:
+        _add_memory(run, max(counts))
+    _finish(run, as_json, plot, markdown)
+
+
+@app.command()
+def accuracy(
+    quick: _Quick = False,
+    types: _Types = None,
+    peers: _Peers = None,
+    no_peers: _NoPeers = False,
+    saved: _From = None,
+    as_json: _Json = None,
+    plot: _Plot = None,
+    markdown: _Markdown = None,
+) -> None:
+    """Measure errors in ulps on random arrays of growing length.
+
+    Example:  halfulp bench accuracy --quick
+    """
+    from halfulp.bench.accuracy import ACCURACY_TYPES, DISTRIBUTIONS
+
+    _check_outputs(as_json, plot, markdown)
+    if saved is not None:
+        _finish(_load(saved, "accuracy"), as_json, plot, markdown)
+        return
+    jobs = [
+        {"type": name, "values": values, "n": 10**digits}
+        for name in _choose("type", types, ACCURACY_TYPES, ACCURACY_TYPES)
+        for values in DISTRIBUTIONS
+        for digits in range(1, 7 if quick else 8)
+    ]
+    chosen_peers = _choose_peers(peers, no_peers)
+    options = {"peers": [peer.name for peer in chosen_peers]}
+    command = _command(
+        "halfulp bench accuracy",
+        {"quick": quick, "types": types, "peers": peers, "no-peers": no_peers},
+    )
+    run = _start("accuracy", command, chosen_peers)
+    run.rows = _rows("accuracy", jobs, options)
+    _finish(run, as_json, plot, markdown)
+
+
+def _choose(
+    what: str,
+    given: str | None,
+    known: Sequence[str] | Mapping[str, Any],
+    default: Sequence[str] | Mapping[str, Any],
+) -> list[str]:
+    """The names in a list with commas, each once."""
+    if given is None:
+        return list(default)
+    names = list(dict.fromkeys(name.strip() for name in given.split(",")))
+    for name in names:
+        if name not in known:
+            raise ArgumentError(f"no {what} {name!r}; allowed: {', '.join(known)}")
+    return names
+
+
+def _choose_peers(given: str | None, none: bool) -> list[Peer]:
+    """The peers whose name or library is in a list with commas."""
+    from halfulp.bench.peers import LIBRARIES, PEERS
+
+    if none:
+        if given is not None:
+            raise ArgumentError("--peers and --no-peers are given; allowed: one of them")
+        return []
+    known = dict.fromkeys((*LIBRARIES, *(peer.name for peer in PEERS)))
+    names = _choose("peer", given, known, LIBRARIES)
+    return [peer for peer in PEERS if peer.name in names or peer.library in names]
+
+
+def _thread_counts(given: str, cores: int) -> list[int]:
+    counts = []
+    for text in given.split(","):
+        word = text.strip()
+        if word != "all" and not (word.isdecimal() and 1 <= int(word) <= 1024):
+            raise ArgumentError(f"--threads has {word!r}; allowed: 1 to 1024, or all")
+        counts.append(cores if word == "all" else int(word))
+    return sorted(set(counts))
+
+
+def _command(start: str, options: Mapping[str, Any]) -> str:
+    """What to type for the options that were given."""
+    words = [start]
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not False and value is not None:
+            words.append(f"--{name} {value}")
+    return " ".join(words)
+
+
+def _check_outputs(
+    as_json: Path | None, plot: Path | None, markdown: Path | None
+) -> None:
+    """Find out what cannot be written before minutes of measuring."""
+    from halfulp.bench.output import check_target
+    from halfulp.bench.plot import check_plot
+
+    for path in (as_json, plot, markdown):
+        if path is not None:
+            check_target(path)
+    if plot is not None:
+        check_plot(plot)
+
+
+def _load(path: Path, kind: str) -> Run:
+    from halfulp.bench.results import load
+
+    run = load(path)
+    if run.kind != kind:
+        raise ArgumentError(f"{str(path)!r} holds a run of {run.kind}; allowed: {kind}")
+    return run
+
+
+def _start(kind: str, command: str, peers: Sequence[Peer], **settings: Any) -> Run:
+    from halfulp.bench.machine import describe
+    from halfulp.bench.peers import LIBRARIES
+    from halfulp.bench.results import Run
+
+    settings["peers"] = {peer.name: peer.expression for peer in peers}
+    return Run(kind, command, describe(LIBRARIES), settings, [])
+
+
+def _rows(
+    kind: str, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> list[Any]:
+    from halfulp.bench.child import answers
+    from halfulp.bench.results import row_from
+
+    answered = _watched(jobs, answers(kind, jobs, options))
+    return [row_from(kind, row) for rows in answered for row in rows]
+
+
+def _add_memory(run: Run, threads: int) -> None:
+    """Measure the extra memory of the cells, each in a process of its own."""
+    from halfulp.bench.child import answers
+
+    rows = [row for row in run.rows if row.threads == threads and not row.skipped]
+    jobs = [{"cell": r.cell, "type": r.type, "threads": threads} for r in rows]
+    one_each = (answer for job in jobs for answer in answers("memory", [job], {}))
+    for row, nbytes in zip(rows, _watched(jobs, one_each), strict=True):
+        row.extra_memory = nbytes
+
+
+def _watched(jobs: Sequence[Mapping[str, Any]], answered: Iterable[Any]) -> Iterator[Any]:
+    """The answers to jobs, with a bar on stderr that shows how far they are."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        texts = [" ".join(str(value) for value in job.values()) for job in jobs]
+        task = progress.add_task("", total=len(jobs))
+        answers = iter(answered)
+        for text in texts:
+            progress.update(task, description=text)
+            yield next(answers)
+            progress.advance(task)
+
+
+def _finish(
+    run: Run, as_json: Path | None, plot: Path | None, markdown: Path | None
+) -> None:
+    """Show a run and write the files that were asked for."""
+    from rich.console import Console
+
+    from halfulp.bench import report
+    from halfulp.bench.output import write_whole
+    from halfulp.bench.plot import draw
+    from halfulp.bench.results import to_json
+
+    if as_json is not None:
+        write_whole(as_json, to_json(run).encode())
+    if markdown is not None:
+        write_whole(markdown, report.markdown(run).encode())
+    if plot is not None:
+        write_whole(plot, draw(run, plot.suffix))
+    console = Console(markup=False, emoji=False, highlight=False)
+    tables = report.tables(run)
+    if run.kind == "speed":
+        tables.append(report.verdict_table(run))
+    for table in tables:
+        console.print(report.for_terminal(table))
+        console.print()

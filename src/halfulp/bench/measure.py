@@ -1,0 +1,155 @@
+"""Times one cell: the limit, halfulp and its peers take turns.
+
+May import halfulp itself, cells, machine, peers and results only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import timeit
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import halfulp
+from halfulp.bench.cells import SMALL_BYTES, TYPES, Array, Cell
+from halfulp.bench.machine import memory_bytes
+from halfulp.bench.peers import Peer
+from halfulp.bench.results import HALFULP, LIMIT, NO_PEERS, ONE_THREAD, ORDINARY, Measured
+
+_SMALL_CALLS = 20_000
+# The array, the buffer of the limit, and a peer's square and its copy.
+_ARRAYS_NEEDED = 4
+# A peer this many times slower than the fastest one has few turns.
+_HOPELESS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure.
+
+    Attributes
+    ----------
+    repeats : int
+        Turns that each has.
+    turn_ns : int
+        Nanoseconds that a turn lasts, unless one call lasts longer.
+    hopeless_after : int
+        Turns of a peer that is much slower than another.
+    """
+
+    repeats: int
+    turn_ns: int
+    hopeless_after: int
+
+
+FULL = Effort(repeats=7, turn_ns=100_000_000, hopeless_after=2)
+QUICK = Effort(repeats=3, turn_ns=25_000_000, hopeless_after=1)
+
+_Time = Callable[[], float]
+
+
+def measure(
+    cell: Cell, type_name: str, threads: int, peers: Iterable[Peer], effort: Effort
+) -> Measured:
+    """Measure one cell of one type.
+
+    The limit is ``numpy.vdot`` of as many bytes of float64 with itself, on one
+    thread whatever `threads` is. To be called where BLAS has one thread.
+
+    Parameters
+    ----------
+    cell : Cell
+    type_name : str
+        The NumPy name of the type.
+    threads : int
+        For halfulp and for the peers that can be told.
+    peers : iterable of Peer
+        None is measured in a cell of ties: it is compared with an ordinary cell.
+    effort : Effort
+
+    Returns
+    -------
+    Measured
+        A peer that raises is missing in it, with the reason.
+    """
+    element = TYPES[type_name]
+    nbytes = cell.bytes_touched(element)
+    result = Measured(cell.name, type_name, threads, nbytes)
+    available = memory_bytes("MemAvailable")
+    if available is not None and available < _ARRAYS_NEEDED * nbytes:
+        result.skipped = (
+            f"needs {_ARRAYS_NEEDED * nbytes >> 20} MiB of memory, "
+            f"{available >> 20} MiB are free"
+        )
+        return result
+    x = cell.build(element)
+    calls = _SMALL_CALLS if nbytes < SMALL_BYTES else 1
+    same_bytes = Cell(LIMIT, "", nbytes=nbytes).build(TYPES["float64"])
+    with halfulp.num_threads(threads), np.errstate(all="ignore"):
+        contestants = {
+            LIMIT: _timed("np.vdot(y, y)", {"np": np, "y": same_bytes}, calls),
+            HALFULP: _ours(x, cell, calls),
+        }
+        if threads > 1:
+            contestants[ONE_THREAD] = halfulp.num_threads(1)(_ours(x, cell, calls))
+        if cell.ties:
+            ordinary = dataclasses.replace(cell, ties=False).build(element)
+            contestants[ORDINARY] = _ours(ordinary, cell, calls)
+        for peer in () if cell.ties else peers:
+            if not peer.applies(x, cell.axes):
+                continue
+            try:
+                names = peer.prepare(x, cell.axes, threads)
+                eval(peer.expression, dict(names))
+            except Exception as error:  # whatever another library raises
+                result.missing[peer.name] = reason(error)
+            else:
+                contestants[peer.name] = _timed(peer.expression, names, calls)
+        _take_turns(contestants, effort, result.times)
+    return result
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of an error, cut to a readable length."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"[:200]
+
+
+def _timed(expression: str, names: Mapping[str, Any], calls: int) -> _Time:
+    """What returns the nanoseconds that a call takes, from timing a batch of calls."""
+    timer = timeit.Timer(expression, timer=time.perf_counter_ns, globals=dict(names))
+    return lambda: timer.timeit(calls) / calls
+
+
+def _ours(x: Array, cell: Cell, calls: int) -> _Time:
+    names = {"sum_square": halfulp.sum_square, "x": x, "axes": cell.axes}
+    return _timed("sum_square(x, axes)", names, calls)
+
+
+def _take_turns(
+    contestants: Mapping[str, _Time], effort: Effort, times: dict[str, list[float]]
+) -> None:
+    for turn in range(effort.repeats):
+        peers = times.keys() - NO_PEERS
+        fastest = min((min(times[name]) for name in peers), default=0)
+        for name, timed in contestants.items():
+            if (
+                turn >= effort.hopeless_after
+                and name in peers
+                and min(times[name]) > _HOPELESS * fastest
+            ):
+                continue
+            times.setdefault(name, []).append(_turn(timed, effort.turn_ns))
+
+
+def _turn(timed: _Time, turn_ns: int) -> float:
+    """The best of the calls in one turn."""
+    end = time.perf_counter_ns() + turn_ns
+    best = timed()
+    while time.perf_counter_ns() < end:
+        best = min(best, timed())
+    return best

@@ -1,0 +1,56 @@
+"""Measures the memory that one call takes beyond its result, in a fresh process.
+
+May import halfulp itself, cells and machine only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import halfulp
+from halfulp.bench.cells import TYPES, Cell
+
+_STATUS = Path("/proc/self/status")
+
+
+def extra_memory(cell: Cell, type_name: str, threads: int) -> int | None:
+    """Return the bytes that one call takes beyond its result, at its peak.
+
+    The growth of the resident set, read from /proc: in steps of pages, and to
+    within some tens of KiB because the system counts pages in batches.
+
+    Parameters
+    ----------
+    cell : Cell
+    type_name : str
+    threads : int
+
+    Returns
+    -------
+    int or None
+        None where the system does not tell.
+    """
+    element = TYPES[type_name]
+    x = cell.build(element)
+    tiny = dataclasses.replace(cell, shape=(2,) * x.ndim, nbytes=None, ties=False)
+    with halfulp.num_threads(threads):
+        # Loads what is loaded when first used, and starts the threads.
+        halfulp.sum_square(tiny.build(element), cell.axes)
+        halfulp.sum_square(x[:1], cell.axes)
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # the peak is now the present
+            before = _status("VmHWM")
+            result = halfulp.sum_square(x, cell.axes)
+            return max(0, _status("VmHWM") - before - int(result.nbytes))
+        except (OSError, LookupError):
+            return None
+
+
+def _status(name: str) -> int:
+    """A figure of /proc/self/status in bytes."""
+    for line in _STATUS.read_text(encoding="ascii").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) * 1024
+    raise LookupError(name)

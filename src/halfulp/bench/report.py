@@ -1,0 +1,204 @@
+"""A run as tables: for the terminal and in Markdown.
+
+May import cells, results and targets only; and rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich import box
+from rich.table import Table as TerminalTable
+
+from halfulp.bench.cells import CELLS, SMALL_BYTES
+from halfulp.bench.results import Errors, Measured, Run
+from halfulp.bench.targets import Verdict, judge
+
+_LIMIT_NOTE = (
+    "The limit is `numpy.vdot` of as many bytes of float64 with itself, on one thread, "
+    "measured in turns with the rest. Each time is the best of all calls. A ratio "
+    "above 1 means that halfulp is faster than the fastest peer."
+)
+_ULPS_NOTE = (
+    "The greatest error of the sum of n squares on random arrays, in units in the last "
+    "place of the exact sum; wider results are rounded to the type first."
+)
+
+# The columns of words, besides the first of each table.
+_WORDS = ("fastest peer", "verdict", "where", "what", "types", "why")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of text, whose first column is words and whose others are figures."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def tables(run: Run) -> list[Table]:
+    """Return the figures of a run, a table for each type."""
+    if run.kind == "accuracy":
+        return list(_accuracy_tables(run.rows))
+    return list(_speed_tables(run.rows))
+
+
+def verdict_table(run: Run, *, every: bool = False) -> Table:
+    """Return what a run of speed must show, and whether it does.
+
+    Parameters
+    ----------
+    run : Run
+    every : bool, optional
+        Whether to list what was not measured too.
+    """
+    head = ("what it must show", "worst", "verdict", "where")
+    verdicts = [v for v in judge(run.rows) if every or v.rows]
+    return Table("Targets", head, [_verdict_row(v) for v in verdicts])
+
+
+def for_terminal(table: Table) -> TerminalTable:
+    """Return a table that fits 80 columns."""
+    shown = TerminalTable(
+        title=table.title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for i, name in enumerate(table.head):
+        justify: Literal["left", "right"] = "left" if _is_words(i, name) else "right"
+        shown.add_column(name, justify=justify, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
+
+
+def markdown(run: Run) -> str:
+    """Return a run as a page of Markdown: command, machine, targets, figures."""
+    lines = [f"Printed by `{run.command}` on {run.machine['date']}.", ""]
+    lines += [f"- {line}" for line in _machine_lines(run.machine)]
+    speed = run.kind == "speed"
+    parts = [*tables(run), _peer_table(run)]
+    if speed:
+        first = [verdict_table(run, every=True), _cell_table(run.rows)]
+        parts = [*first, *parts, _missing(run.rows)]
+    lines += ["", _LIMIT_NOTE if speed else _ULPS_NOTE]
+    for table in parts:
+        if table.rows:
+            lines += ["", f"## {table.title}", "", *_markdown_table(table)]
+    title = "Speed" if speed else "Accuracy"
+    return "\n".join([f"# {title}", "", *lines]) + "\n"
+
+
+def _markdown_table(table: Table) -> Iterator[str]:
+    yield "| " + " | ".join(table.head) + " |"
+    marks = ("---" if _is_words(i, n) else "---:" for i, n in enumerate(table.head))
+    yield "|" + "|".join(marks) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
+
+
+def _is_words(column: int, name: str) -> bool:
+    return column == 0 or name in _WORDS
+
+
+def _machine_lines(machine: dict[str, Any]) -> Iterator[str]:
+    caches = ", ".join(f"{k} {v}" for k, v in machine.get("caches", {}).items())
+    memory = machine.get("memory_bytes", 0) / 2**30
+    yield (
+        f"{machine.get('cpu', 'processor unknown')}, {machine['cores']} cores; "
+        f"{caches or 'caches unknown'}; {memory:.0f} GiB of memory"
+    )
+    yield f"{machine.get('system', 'system unknown')}; Python {machine['python']}"
+    core = machine["halfulp"]
+    yield f"halfulp {core['version']}, instruction set {core['target']}"
+    yield ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
+    for name, value in machine.get("environment", {}).items():
+        yield f"{name}={value} was set"
+
+
+def _speed_tables(rows: list[Measured]) -> Iterator[Table]:
+    with_memory = any(row.extra_memory is not None for row in rows)
+    head = ("cell", "threads", "GB/s", "of limit", "fastest peer", "ratio")
+    extra = ("extra",) * with_memory
+    for type_name in dict.fromkeys(row.type for row in rows):
+        texts = [
+            (*_speed_row(row), *(_kib(row.extra_memory),) * with_memory)
+            for row in rows
+            if row.type == type_name
+        ]
+        yield Table(type_name, head + extra, texts)
+
+
+def _speed_row(row: Measured) -> tuple[str, ...]:
+    start = (row.cell, str(row.threads))
+    if not row.times:
+        return (*start, "skipped", *[""] * 3)
+    if row.nbytes < SMALL_BYTES:
+        texts = (*start, f"{row.best() / 1000:.2f} µs", "")
+    else:
+        texts = (*start, f"{row.speed:.1f}", f"{row.of_limit:.2f}")
+    if not row.peers:
+        return (*texts, *[""] * 2)
+    return (*texts, row.peers[0], f"{row.ratio_to(row.peers[0]):.2f}")
+
+
+def _kib(nbytes: int | None) -> str:
+    return "" if nbytes is None else f"{nbytes // 1024} KiB"
+
+
+def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
+    text = verdict.target.text
+    if verdict.worst is None:
+        return (text, "", "not measured", "")
+    met = f"{verdict.misses} of {verdict.rows} miss" if verdict.misses else "met"
+    return (text, f"{verdict.worst:.2f}", met, verdict.at)
+
+
+def _cell_table(rows: list[Measured]) -> Table:
+    present = {row.cell for row in rows}
+    named = [(c.name, c.what) for c in CELLS.values() if c.name in present]
+    return Table("Cells", ("cell", "what"), named)
+
+
+def _peer_table(run: Run) -> Table:
+    peers = [(name, f"`{text}`") for name, text in run.settings["peers"].items()]
+    return Table("Peers", ("peer", "what"), peers)
+
+
+def _missing(rows: list[Measured]) -> Table:
+    """What was not measured: each reason once, with the types that it holds for."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for peer, text in row.missing.items():
+            reasons.setdefault((peer, text), []).append(row.type)
+        if row.skipped:
+            reasons.setdefault((f"cell {row.cell}", row.skipped), []).append(row.type)
+    texts = [
+        (what, ", ".join(dict.fromkeys(types)), text)
+        for (what, text), types in reasons.items()
+    ]
+    return Table("Not measured", ("not measured", "types", "why"), texts)
+
+
+def _accuracy_tables(rows: list[Errors]) -> Iterator[Table]:
+    for type_name, values in dict.fromkeys((row.type, row.values) for row in rows):
+        here = [r for r in rows if (r.type, r.values) == (type_name, values)]
+        sizes = sorted({row.n for row in here})
+        worst = {(row.who, row.n): max(row.ulps) for row in here if row.ulps}
+        texts = [
+            (who, *(_ulps(worst.get((who, n))) for n in sizes))
+            for who in dict.fromkeys(who for who, _ in worst)
+        ]
+        head = ("ulps for n =", *(f"{n:.0e}".replace("e+0", "e") for n in sizes))
+        yield Table(f"{type_name}, {values}", head, texts)
+
+
+def _ulps(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value < 100 else f"{value:.1e}".replace("e+0", "e")

@@ -1,0 +1,165 @@
+"""What was measured, and what follows from it by division; as JSON and back.
+
+May import errors only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from halfulp.errors import ArgumentError
+
+SCHEMA = 1
+
+# Who has times, besides peers: the limit; halfulp; halfulp on one thread, where it has
+# more; halfulp on ordinary values, where these are ties.
+LIMIT = "limit"
+HALFULP = "halfulp"
+ONE_THREAD = "halfulp, one thread"
+ORDINARY = "halfulp, ordinary values"
+NO_PEERS = {LIMIT, HALFULP, ONE_THREAD, ORDINARY}
+
+
+@dataclass(slots=True)
+class Measured:
+    """The times of one cell, type and number of threads.
+
+    Attributes
+    ----------
+    cell, type : str
+    threads : int
+    nbytes : int
+        Of memory that one call passes over.
+    times : dict
+        From who was timed, as above or a peer, to nanoseconds per call: one for
+        each repeat, the best of the calls in it.
+    missing : dict
+        From names of peers to the reason why they have no times.
+    skipped : str
+        Why nothing was measured, if so.
+    extra_memory : int, optional
+        Bytes beyond the result that one call took.
+    """
+
+    cell: str
+    type: str
+    threads: int
+    nbytes: int
+    times: dict[str, list[float]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    skipped: str = ""
+    extra_memory: int | None = None
+
+    def best(self, name: str = HALFULP) -> float:
+        """Return the shortest time of a call, in nanoseconds."""
+        return min(self.times[name])
+
+    @property
+    def speed(self) -> float:
+        """Of halfulp, in GB/s."""
+        return self.nbytes / self.best()
+
+    @property
+    def of_limit(self) -> float:
+        """The speed of halfulp, as a fraction of the limit."""
+        return self.best(LIMIT) / self.best()
+
+    @property
+    def peers(self) -> list[str]:
+        """The peers that have times, the fastest first."""
+        return sorted(self.times.keys() - NO_PEERS, key=self.best)
+
+    def ratio_to(self, name: str) -> float:
+        """Return how many times faster than another halfulp is."""
+        return self.best(name) / self.best()
+
+
+@dataclass(slots=True)
+class Errors:
+    """The errors of one way on random arrays of one type and size.
+
+    Attributes
+    ----------
+    type, values, who : str
+        The type, the distribution of the values, and halfulp or a peer.
+    n : int
+        Elements of an array.
+    ulps : list of float
+        For each array, the error in units in the last place of the exact sum.
+    missing : str
+        Why there are no errors, if so.
+    """
+
+    type: str
+    values: str
+    who: str
+    n: int
+    ulps: list[float] = field(default_factory=list)
+    missing: str = ""
+
+
+@dataclass(slots=True)
+class Run:
+    """All that one run of the benchmark measured.
+
+    Attributes
+    ----------
+    kind : {"speed", "accuracy"}
+    command : str
+        What to type to run it again.
+    machine : dict
+        As `machine.describe` returns it.
+    settings : dict
+        "peers", from names to what was evaluated; and how long was measured.
+    rows : list of Measured or Errors
+    """
+
+    kind: str
+    command: str
+    machine: dict[str, Any]
+    settings: dict[str, Any]
+    rows: list[Any]
+
+
+_ROWS = {"speed": Measured, "accuracy": Errors}
+
+
+def to_json(run: Run) -> str:
+    """Return a run as one JSON object."""
+    return (
+        json.dumps(
+            {"schema": SCHEMA, **dataclasses.asdict(run)}, indent=1, allow_nan=False
+        )
+        + "\n"
+    )
+
+
+def row_from(kind: str, values: Mapping[str, Any]) -> Any:
+    """Return the row of a run of a kind whose attributes are given."""
+    return _ROWS[kind](**values)
+
+
+def load(path: Path) -> Run:
+    """Return the run that `to_json` wrote.
+
+    Raises
+    ------
+    ArgumentError
+        If the file cannot be read or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("schema") != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}")
+        run = Run(**content)
+        run.rows = [row_from(run.kind, row) for row in run.rows]
+    except OSError as error:
+        raise ArgumentError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ArgumentError(f"{str(path)!r} holds no benchmark run: {error}") from error
+    return run

@@ -1,0 +1,190 @@
+"""What the benchmark must show, and whether a run shows it.
+
+May import results only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from halfulp.bench.results import ONE_THREAD, ORDINARY, Measured
+
+_MIB = 1 << 20
+_LARGE = 8 * _MIB
+
+Rows = Sequence[Measured]
+# A figure, and the row that it is of.
+Figures = Iterator[tuple[float, Measured]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure that must reach a bound in every row that has it.
+
+    Attributes
+    ----------
+    what : str
+        The cells and types that it is about.
+    bound : float
+    unit : str
+    figures : callable
+        From the rows of a run to the figure of each row that has one. Those
+        that are fractions of the limit are of rows with one thread.
+    at_most : bool
+        Whether the bound is from above.
+    """
+
+    what: str
+    bound: float
+    unit: str
+    figures: Callable[[Rows], Figures]
+    at_most: bool = False
+
+    @property
+    def text(self) -> str:
+        """What must hold, in words."""
+        return f"{self.what} {'≤' if self.at_most else '≥'} {self.bound:g} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a run meets a target.
+
+    Attributes
+    ----------
+    target : Target
+    worst : float, optional
+        The figure furthest on the wrong side; None if nothing was measured.
+    at : str
+        The row of the worst figure.
+    misses, rows : int
+        How many rows miss the bound, out of those that have the figure.
+    """
+
+    target: Target
+    worst: float | None
+    at: str
+    misses: int
+    rows: int
+
+
+def judge(rows: Rows) -> list[Verdict]:
+    """Return the verdict on each target."""
+    measured = [row for row in rows if row.times]
+    return [_judge(target, measured) for target in TARGETS]
+
+
+def _judge(target: Target, rows: Rows) -> Verdict:
+    figures = list(target.figures(rows))
+    if not figures:
+        return Verdict(target, None, "", 0, 0)
+    sign = 1 if target.at_most else -1
+    worst, row = max(figures, key=lambda figure: sign * figure[0])
+    misses = sum(sign * (figure - target.bound) > 0 for figure, _ in figures)
+    at = f"{row.type} {row.cell}, {row.threads} thread{'s' * (row.threads > 1)}"
+    return Verdict(target, worst, at, misses, len(figures))
+
+
+def _of_limit(
+    *cells: str, types: Sequence[str] | None = None
+) -> Callable[[Rows], Figures]:
+    def figures(rows: Rows) -> Figures:
+        for row in rows:
+            chosen = row.cell in cells and (types is None or row.type in types)
+            if chosen and row.threads == 1:
+                yield row.of_limit, row
+
+    return figures
+
+
+def _to_own(among: Callable[[Measured], bool], name: str) -> Callable[[Rows], Figures]:
+    """The speed of a row, as a multiple of that of halfulp in other circumstances."""
+
+    def figures(rows: Rows) -> Figures:
+        for row in filter(among, rows):
+            if name in row.times:
+                yield row.ratio_to(name), row
+
+    return figures
+
+
+def _to_peers(
+    among: Callable[[Measured], bool], names: Sequence[str] | None = None
+) -> Callable[[Rows], Figures]:
+    """The speed of a row, as a multiple of that of the fastest of some peers."""
+
+    def figures(rows: Rows) -> Figures:
+        for row in filter(among, rows):
+            peers = [p for p in row.peers if names is None or p in names]
+            if peers:
+                yield row.ratio_to(peers[0]), row
+
+    return figures
+
+
+def _is_large(row: Measured) -> bool:
+    return row.nbytes >= _LARGE
+
+
+def _is_small_float(row: Measured) -> bool:
+    return (row.cell, row.type, row.threads) == ("small", "float32", 1)
+
+
+def _microseconds(rows: Rows) -> Figures:
+    return ((row.best() / 1000, row) for row in filter(_is_small_float, rows))
+
+
+def _memory(rows: Rows) -> Figures:
+    for row in rows:
+        if row.extra_memory is not None:
+            yield row.extra_memory / _MIB, row
+
+
+TARGETS = (
+    Target("flat, rows", 0.9, "of the limit", _of_limit("flat", "rows")),
+    Target(
+        "columns, middle, channels, fortran",
+        0.85,
+        "of the limit",
+        _of_limit("columns", "middle", "channels", "fortran-0", "fortran-1"),
+    ),
+    Target(
+        "1GiB of float32, float64, float16",
+        0.85,
+        "of the limit",
+        _of_limit("1GiB", types=("float32", "float64", "float16")),
+    ),
+    Target(
+        "short-rows, few-rows", 0.6, "of the limit", _of_limit("short-rows", "few-rows")
+    ),
+    Target("strided", 0.4, "of the limit", _of_limit("strided")),
+    Target(
+        "64 MiB on two or more threads",
+        1.6,
+        "times one thread",
+        _to_own(
+            lambda row: row.nbytes == 64 * _MIB and ORDINARY not in row.times, ONE_THREAD
+        ),
+    ),
+    Target("8 MiB or more", 1.0, "times the fastest peer", _to_peers(_is_large)),
+    Target(
+        "columns",
+        10.0,
+        "times onnxruntime",
+        _to_peers(lambda row: row.cell == "columns", ["onnxruntime"]),
+    ),
+    Target(
+        "1MiB", 0.7, "times the fastest peer", _to_peers(lambda row: row.cell == "1MiB")
+    ),
+    Target(
+        "1MiB",
+        1.0,
+        "times the faster of numpy, onnxruntime",
+        _to_peers(lambda row: row.cell == "1MiB", ["numpy", "onnxruntime"]),
+    ),
+    Target("small of float32", 1.0, "µs", _microseconds, at_most=True),
+    Target("small of float32", 1.0, "times numpy", _to_peers(_is_small_float, ["numpy"])),
+    Target("ties", 0.35, "times ordinary values", _to_own(lambda row: True, ORDINARY)),
+    Target("extra memory", 1.0, "MiB", _memory, at_most=True),
+)

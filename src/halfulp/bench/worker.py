@@ -1,0 +1,60 @@
+"""The process that measures: a request on stdin, a line of JSON for each job on stdout.
+
+May import the modules that measure. Started by child.py, with one BLAS thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from halfulp.bench.accuracy import errors_of
+from halfulp.bench.cells import CELLS
+from halfulp.bench.measure import Effort, measure
+from halfulp.bench.memory import extra_memory
+from halfulp.bench.peers import PEERS
+
+
+def _speed(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    peers = [peer for peer in PEERS if peer.name in options["peers"]]
+    effort = Effort(**options["effort"])
+    measured = measure(CELLS[job["cell"]], job["type"], job["threads"], peers, effort)
+    return [dataclasses.asdict(measured)]
+
+
+def _memory(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    return extra_memory(CELLS[job["cell"]], job["type"], job["threads"])
+
+
+def _accuracy(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    peers = [peer for peer in PEERS if peer.name in options["peers"]]
+    rows = errors_of(job["type"], job["values"], job["n"], peers)
+    return [dataclasses.asdict(row) for row in rows]
+
+
+_KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], Any]] = {
+    "speed": _speed,
+    "memory": _memory,
+    "accuracy": _accuracy,
+}
+
+
+def main() -> None:
+    """Do the jobs of the request, in order."""
+    warnings.simplefilter("ignore")
+    # What a library prints goes to stderr, not between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    request = json.load(sys.stdin)
+    for job in request["jobs"]:
+        answer = _KINDS[request["kind"]](job, request["options"])
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

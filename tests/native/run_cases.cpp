@@ -1,0 +1,83 @@
+// Runs cases made by make_cases.py through the native core, without Python: every
+// instruction set of this processor, 1, 2, 4 and 7 threads. Prints what differs.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "../../native/dispatch.h"
+#include "../../native/formats.h"
+#include "../../native/parallel.h"
+#include "../../native/plan.h"
+#include "../../native/reduce.h"
+
+using namespace halfulp;
+
+namespace {
+
+// A matrix of `rows` x `columns` reduced along one axis; then its elements, row by row, and
+// the expected results.
+struct Header {
+  std::int32_t input_type, output_type, axis, transposed;
+  std::int64_t rows, columns;
+};
+
+bool read(std::FILE* file, void* target, std::size_t bytes) {
+  return std::fread(target, 1, bytes, file) == bytes;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  std::FILE* file = count == 2 ? std::fopen(arguments[1], "rb") : nullptr;
+  if (!file) {
+    std::fprintf(stderr, "usage: run_cases FILE\n");
+    return 2;
+  }
+  set_bytes_per_thread(1);
+  long compared = 0;
+  long wrong = 0;
+  for (Header header; read(file, &header, sizeof header);) {
+    const Format& input = format_of(static_cast<Type>(header.input_type));
+    const Format& output = format_of(static_cast<Type>(header.output_type));
+    const std::int64_t shape[] = {header.rows, header.columns};
+    const std::int64_t outputs = shape[1 - header.axis];
+    std::vector<std::uint64_t> data((header.rows * header.columns * input.bytes + 7) / 8);
+    std::vector<std::byte> want(outputs * output.bytes);
+    std::vector<std::byte> got(want.size());
+    if (!read(file, data.data(), header.rows * header.columns * input.bytes) ||
+        !read(file, want.data(), want.size())) {
+      std::fprintf(stderr, "truncated file\n");
+      return 2;
+    }
+    std::ptrdiff_t strides[] = {header.columns * input.bytes, input.bytes};
+    if (header.transposed) {
+      strides[0] = input.bytes;
+      strides[1] = header.rows * input.bytes;
+    }
+    const bool is_reduced[] = {header.axis == 0, header.axis == 1};
+    const Plan plan = make_plan(2, shape, strides, is_reduced, input.bytes, output.bytes);
+    const Request request = {reinterpret_cast<const std::byte*>(data.data()), got.data(),
+                             input.type, output.type, false, false};
+    for (const Target* const* target = available_targets(); *target; ++target) {
+      choose_target((*target)->name);
+      for (const int threads : {1, 2, 4, 7}) {
+        set_thread_limit(threads);
+        reduce(plan, request);
+        compared += outputs;
+        if (std::memcmp(got.data(), want.data(), want.size()) != 0) {
+          ++wrong;
+          std::printf("differs: %s, %d threads, types %d to %d, (%ld, %ld), axis %d\n",
+                      (*target)->name, threads, header.input_type, header.output_type,
+                      static_cast<long>(header.rows), static_cast<long>(header.columns),
+                      header.axis);
+        }
+      }
+    }
+  }
+  std::fclose(file);
+  for (const Target* const* target = available_targets(); *target; ++target) {
+    std::printf("%s ", (*target)->name);
+  }
+  std::printf("| %ld results compared, %ld calls differ\n", compared, wrong);
+  return wrong != 0 || compared == 0;
+}
