@@ -83,9 +83,10 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
                         bool checked, nb::handle out) {
   PyArrayObject* array = as_array(data);
   const std::optional<Type> input_type = type_of(array);
-  const Format* output_format = find_format(static_cast<Type>(type_code));
-  if (!input_type || !output_format ||
-      format_of(*input_type).is_float != output_format->is_float) {
+  const Format* output_format =
+      input_type ? find_format(type_code == 0 ? *input_type : static_cast<Type>(type_code))
+                 : nullptr;
+  if (!output_format || format_of(*input_type).is_float != output_format->is_float) {
     throw nb::type_error("no such pair of element types");
   }
 
@@ -145,7 +146,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   request.input_type = *input_type;
   request.output_type = output_format->type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
-  request.checked = checked;
+  request.checked = checked && !output_format->is_float;
   std::optional<SumOverflow> overflow;
   {
     // For less, others would wait longer for the lock than for the work.
@@ -282,7 +283,8 @@ NB_MODULE(_core, module) {
              nb::sig("def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, "
                      "keepdims: bool, type_code: int, checked: bool, "
                      "out: numpy.ndarray | None) -> numpy.ndarray"),
-             "Sum of squares along normalized axes, rounded to the type of an ONNX code.");
+             "Sum of squares along normalized axes, as the type of an ONNX code, or of the "
+             "data for 0.");
   module.def("import_dlpack", &import_dlpack, nb::arg("capsule"),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");

@@ -470,10 +470,10 @@ struct SumColumns {
   static double factor(std::size_t n) { return Lane::factor(n); }
   static double underflow(std::size_t n) { return Lane::underflow(n); }
 
-  // Adds `rows` rows of one group of columns; `get` loads a row's part of it.
+  // Adds `rows` rows of one group of columns, to nothing if `fresh`; `get` finds a row's part.
   template <class Get>
-  static void add(Lane* lanes, std::size_t rows, Get get) {
-    Lane lane = *lanes;
+  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
+    Lane lane = fresh ? Lane{} : *lanes;
     for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
     *lanes = lane;
   }
@@ -482,48 +482,54 @@ struct SumColumns {
 template <Type type>
 struct SumColumnsNarrow {
   using Lane = Plain;
-  static constexpr std::size_t kRowsPerPass = 16;
+  static constexpr std::size_t kRowsPerPass = 8;
   static constexpr std::size_t kColumns = kNarrowWidth;
   static constexpr std::size_t kLanesPerGroup = 2;
-  static constexpr std::size_t kMaxRows = 256 * kRowsPerPass;
+  static constexpr std::size_t kMaxRows = 512 * kRowsPerPass;
 
-  // Four chains of four rows, whose first square is exact, and two joins.
+  // Four chains of two rows, whose first square is exact, and two joins.
   static double factor(std::size_t n) {
-    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(3 + 2);
+    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(1 + 2);
   }
   static double underflow(std::size_t n) { return Short<type>::underflow(n); }
 
   template <class Get>
-  static void add(Plain* lanes, std::size_t rows, Get get) {
+  static void add(Plain* lanes, bool fresh, std::size_t rows, Get get) {
     Short<type> chains[4];
     for (std::size_t row = 0; row < rows; ++row) {
       chains[row % 4].step(load_narrow<type>(get(row)));
     }
     const Narrow sum = (chains[0].s + chains[1].s) + (chains[2].s + chains[3].s);
-    lanes[0].s += widen_low(sum);
-    lanes[1].s += widen_high(sum);
+    lanes[0].s = widen_low(sum) + (fresh ? Vector{} : lanes[0].s);
+    lanes[1].s = widen_high(sum) + (fresh ? Vector{} : lanes[1].s);
   }
 };
 
 // Lets Sum::add see rows begin..end of every group of columns.
 template <Type type, class Sum>
-void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t begin, std::size_t rows,
-          std::size_t columns, typename Sum::Lane* lanes) {
+void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+          std::size_t columns, bool fresh, typename Sum::Lane* lanes) {
   const Bits<type>* x[Sum::kRowsPerPass];
-  for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, begin + i);
+  for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, i);
   std::size_t j = 0;
   if (rows == Sum::kRowsPerPass) {
     for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
-      Sum::add(lanes, Sum::kRowsPerPass, [&](std::size_t row) { return x[row] + j; });
+      Sum::add(lanes, fresh, Sum::kRowsPerPass, [&](std::size_t row) {
+        // The rows of the next pass: streams as short as a row defeat the hardware's guess.
+        __builtin_prefetch(row_of<type>(reinterpret_cast<const std::byte*>(x[row] + j),
+                                        row_stride, Sum::kRowsPerPass),
+                           0, 2);
+        return x[row] + j;
+      });
     }
   } else {
     for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
-      Sum::add(lanes, rows, [&](std::size_t row) { return x[row] + j; });
+      Sum::add(lanes, fresh, rows, [&](std::size_t row) { return x[row] + j; });
     }
   }
   if (j < columns) {
     Bits<type> part[Sum::kColumns];
-    Sum::add(lanes, rows, [&](std::size_t row) {
+    Sum::add(lanes, fresh, rows, [&](std::size_t row) {
       const Padded<Sum::kColumns, Bits<type>> padded(x[row] + j, columns - j);
       std::memcpy(part, padded.elements, sizeof part);
       return part;
@@ -537,13 +543,12 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
   using Lane = typename Sum::Lane;
   static_assert(sizeof(Lane) <= kLaneBytes * kWidth);
   Lane* lanes = static_cast<Lane*>(scratch);
-  const std::size_t groups = (columns + Sum::kColumns - 1) / Sum::kColumns;
   for (std::size_t begin = 0; begin < rows; begin += Sum::kMaxRows) {
     const std::size_t n = rows - begin < Sum::kMaxRows ? rows - begin : Sum::kMaxRows;
-    for (std::size_t i = 0; i < groups * Sum::kLanesPerGroup; ++i) lanes[i] = Lane{};
     for (std::size_t i = 0; i < n; i += Sum::kRowsPerPass) {
       const std::size_t some = n - i < Sum::kRowsPerPass ? n - i : Sum::kRowsPerPass;
-      pass<type, Sum>(data, row_stride, begin + i, some, columns, lanes);
+      pass<type, Sum>(data, row_stride, some, columns, i == 0, lanes);
+      data += static_cast<std::ptrdiff_t>(some) * row_stride;
     }
     const double factor = Sum::factor(n);
     const double underflow = Sum::underflow(n);
@@ -591,7 +596,7 @@ struct TestColumns {
   static constexpr std::size_t kLanesPerGroup = 1;
 
   template <class Get>
-  static void add(Lane* lanes, std::size_t rows, Get get) {
+  static void add(Lane* lanes, bool, std::size_t rows, Get get) {
     Lane lane = *lanes;
     for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)), lane.grid);
     *lanes = lane;
@@ -611,7 +616,8 @@ void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
   }
   for (std::size_t i = 0; i < rows; i += Test::kRowsPerPass) {
     const std::size_t some = rows - i < Test::kRowsPerPass ? rows - i : Test::kRowsPerPass;
-    pass<type, Test>(data, row_stride, i, some, columns, lanes);
+    pass<type, Test>(data, row_stride, some, columns, false, lanes);
+    data += static_cast<std::ptrdiff_t>(some) * row_stride;
   }
   for (std::size_t j = 0; j < columns; ++j) {
     const bool misfit = lanes[j / kWidth].count[j % kWidth] != 0;

@@ -167,7 +167,7 @@ class Reduction {
     tiles_per_row_ = (kept_.count + tile_ - 1) / tile_;
     tasks_ = outer * tiles_per_row_;
     tasks_per_turn_ = std::max<std::int64_t>(1, tasks_ / (8 * threads));
-    if (tasks_ >= threads) {
+    if (tasks_ >= threads && threads > 1) {
       run_on_threads(static_cast<int>(threads), [this] { work(); });
     } else {
       inner_threads_ = static_cast<int>(threads);
@@ -180,7 +180,8 @@ class Reduction {
   // Wide enough to read whole pages of a row; no wider than needed, to stay in the cache.
   std::int64_t widest_tile() const {
     if (plan_.layout == Layout::rows) return 256;
-    return plan_.reduced.innermost().count < 64 ? 1024 : kTile;
+    return plan_.reduced.innermost().count < 64 ? std::min<std::int64_t>(kTile, 8192 / bytes_)
+                                                : kTile;
   }
 
   // A tile of columns narrower than this would read cache lines in part.

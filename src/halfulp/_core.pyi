@@ -3,7 +3,7 @@ import numpy
 
 def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None) -> numpy.ndarray:
     """
-    Sum of squares along normalized axes, rounded to the type of an ONNX code.
+    Sum of squares along normalized axes, as the type of an ONNX code, or of the data for 0.
     """
 
 def import_dlpack(capsule: object) -> numpy.ndarray:

@@ -17,6 +17,8 @@ from halfulp.element_types import BY_CODE, ElementType, element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.spec.rules import check_flag, normalize_axes, reduced_axes, reduced_shape
 
+_SAME = 0  # for a code: the element type of the data
+
 
 def sum_square(
     x: Any,
@@ -85,23 +87,22 @@ def sum_square(
     >>> halfulp.sum_square(half), halfulp.sum_square(half, dtype=np.float32)
     (np.float16(inf), np.float32(180000.0))
     """
-    data, restore = as_array(x)
-    source = element_type(data.dtype)
-    if axis is None:
-        axes = None
-    else:
+    # Written for small arrays: here a look-up costs as much as ten additions.
+    data, restore = (x, None) if type(x) is np.ndarray else as_array(x)
+    axes = None
+    if axis is not None:
         given = axis if isinstance(axis, tuple | list) else (axis,)
         axes = normalize_axes(given, data.ndim, repeated="raise")
-    target = source
+    target = _SAME
     if dtype is not None or out is not None:
-        target = _target(source, dtype, out)
-    if overflow not in ("wrap", "raise"):
+        target = _target(element_type(data.dtype), dtype, out).code
+    if overflow != "wrap" and overflow != "raise":
         raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
-    checked = overflow == "raise" and source.kind == "integer"
+    checked = overflow == "raise"
     if out is not None:
         _reduce_into(out, data, axes, bool(keepdims), target, checked)
         return out
-    result = _core.reduce(data, axes, bool(keepdims), target.code, checked, None)
+    result = _reduce(data, axes, bool(keepdims), target, checked)
     if restore is not None:
         return restore(result)
     return result if result.ndim else result[()]
@@ -159,13 +160,27 @@ def reduce_sum_square(
            [ 9., 16.]], dtype=float32)
     """
     array, restore = as_array(data)
-    source = element_type(array.dtype)
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     given = None if axes is None else _axes_list(axes)
     normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
-    result = _core.reduce(array, normal, keep, source.code, False, None)
+    result = _reduce(array, normal, keep)
     return result if restore is None else restore(result)
+
+
+def _reduce(
+    data: Array,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    target: int = _SAME,
+    checked: bool = False,
+    out: Array | None = None,
+) -> Array:
+    try:
+        return _core.reduce(data, axes, keepdims, target, checked, out)
+    except TypeError:
+        element_type(data.dtype)  # tells what is allowed
+        raise
 
 
 def _axes_list(axes: Any) -> list[int]:
@@ -215,7 +230,7 @@ def _reduce_into(
     data: Array,
     axes: tuple[int, ...] | None,
     keepdims: bool,
-    target: ElementType,
+    target: int,
     checked: bool,
 ) -> None:
     all_axes = tuple(range(data.ndim)) if axes is None else axes
@@ -231,8 +246,6 @@ def _reduce_into(
         and not checked
         and not np.may_share_memory(out, data)
     )
-    result = _core.reduce(
-        data, axes, keepdims, target.code, checked, out if direct else None
-    )
+    result = _reduce(data, axes, keepdims, target, checked, out if direct else None)
     if not direct:
         out[...] = result

@@ -96,7 +96,7 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
 
 def _threads(n: object, what: str) -> int:
     try:
-        number = operator.index(n)  # type: ignore[call-overload]
+        number = operator.index(n)  # type: ignore[arg-type]
     except TypeError:
         number = 0
     if not 1 <= number <= _MOST_THREADS:

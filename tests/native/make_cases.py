@@ -1,6 +1,6 @@
 """Write cases for run_cases.cpp: hard rows with the bits that the oracle expects.
 
-    python tests/native/make_cases.py FILE
+python tests/native/make_cases.py FILE
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import hard_rows
-from oracle import FLOATS, INTEGERS, expected
-
 from halfulp.element_types import element_type
+from oracle import FLOATS, INTEGERS, expected
 
 LENGTHS = (1, 2, 3, 5, 8, 15, 17, 33, 64, 65, 300)
 ROWS = 40

@@ -56,8 +56,12 @@ int main(int count, char** arguments) {
     }
     const bool is_reduced[] = {header.axis == 0, header.axis == 1};
     const Plan plan = make_plan(2, shape, strides, is_reduced, input.bytes, output.bytes);
-    const Request request = {reinterpret_cast<const std::byte*>(data.data()), got.data(),
-                             input.type, output.type, false, false};
+    const Request request = {reinterpret_cast<const std::byte*>(data.data()),
+                             got.data(),
+                             input.type,
+                             output.type,
+                             false,
+                             false};
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
       for (const int threads : {1, 2, 4, 7}) {
