@@ -5,7 +5,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-interop test-aarch64 lint format stub peers clean
+.PHONY: run test test-interop test-aarch64 fuzz lint format stub bench peers clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -29,6 +29,11 @@ test-aarch64: .venv/test
 	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
 	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases
 
+# A long exactness run: SECONDS of random cases against two independent oracles.
+SECONDS ?= 60
+fuzz: .venv/fuzz
+	$(BIN)/python tests/fuzz.py $(SECONDS) $(SEED)
+
 lint: .venv/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,6 +47,11 @@ format: .venv/lint
 
 stub: .venv/lint
 	$(BIN)/python -m nanobind.stubgen -m halfulp._core -o src/halfulp/_core.pyi
+
+# docs/benchmarks.md and its picture, from one run of half an hour on a quiet machine.
+bench: .venv/bench
+	$(BIN)/halfulp bench --memory --json build/benchmarks.json \
+	  --plot docs/benchmarks.svg --markdown docs/benchmarks.md
 
 # The table "What others give" of the README.
 peers: .venv/peers

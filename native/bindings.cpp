@@ -153,7 +153,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
     std::optional<nb::gil_scoped_release> released;
     if (PyArray_SIZE(array) > 4096) released.emplace();
     try {
-      reduce(plan, request);
+      reduce(plan, request, own_threads());
     } catch (const SumOverflow& caught) {
       overflow = caught;
     }

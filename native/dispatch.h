@@ -17,13 +17,12 @@ enum class Method { narrow, plain, compensated, grid, residue };
 // matrix are read at a stretch, while the accumulators stay in the first two caches.
 inline constexpr std::size_t kTile = 4096;
 inline constexpr std::size_t kLaneBytes = 16;
-inline constexpr std::size_t kScratchBytes = (kTile + 64) * kLaneBytes;
 
 // Adds the squares of a matrix of `rows` x `columns` elements, at least one, to states; to
 // nothing, whatever the states hold, if they are fresh. Elements of a row lie side by side,
 // rows `row_stride` bytes apart. Layout::rows adds row i to state i; Layout::columns adds
-// column j to state j, for columns <= kTile, with kScratchBytes of scratch memory aligned to
-// 64 bytes. Method::grid takes hi as given: each output's 3 * 2^(51 + g).
+// column j to state j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
+// memory aligned to 64 bytes. Method::grid takes hi as given: each output's 3 * 2^(51 + g).
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const States& states, bool fresh, void* scratch);
 

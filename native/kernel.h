@@ -183,7 +183,7 @@ struct SumRow {
 
   // Every element passes the steps of its lane, a part of a vector and the joins of lanes.
   static std::size_t depth(std::size_t n) { return n / kStep + kLanes + ilog2(kLanes); }
-  static double factor(std::size_t h, std::size_t) { return Lane::factor(h); }
+  static double factor(std::size_t h) { return Lane::factor(h); }
 
   Lane operator()(const Bits<type>* x, std::size_t n, double& absolute) {
     absolute = Lane::underflow(n);
@@ -211,7 +211,7 @@ struct SumRowNarrow {
   static constexpr std::size_t kMaxColumns = 256 * kBlock;
 
   static std::size_t depth(std::size_t n) { return n / kBlock + 3; }
-  static double factor(std::size_t h, std::size_t) {
+  static double factor(std::size_t h) {
     return Plain::factor(h) + Short<type>::factor(kRun + 3);
   }
 
@@ -268,7 +268,7 @@ struct SumRowBiased {
   static std::size_t depth(std::size_t n) {
     return n < kShort ? SumRow<type, Compensated>::depth(n) : ilog2(kLanes) + 2;
   }
-  static double factor(std::size_t h, std::size_t) { return Compensated::factor(h); }
+  static double factor(std::size_t h) { return Compensated::factor(h); }
 
   Compensated operator()(const Bits<type>* x, std::size_t n, double& absolute) {
     if (n < kShort) return SumRow<type, Compensated>()(x, n, absolute);
@@ -363,6 +363,9 @@ struct SumRowBiased {
   }
 };
 
+// Rows shorter than this have no lanes to themselves but one.
+constexpr std::size_t kShortRow = 64;
+
 // The sums of `group` short rows, `width` elements to a step; the last of `count` rows stands
 // for those that lack.
 template <Type type, class Lane, std::size_t group, std::size_t width, class Load>
@@ -406,7 +409,7 @@ template <Type type, class Sum>
 void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
               std::size_t columns, const States& states, bool fresh, void*) {
   using Lane = typename Sum::Lane;
-  if (columns < kStep) {
+  if (columns < kShortRow) {
     const double factor = Lane::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
     const double underflow = Lane::underflow(columns);
     sum_short_rows<type, Lane, kWidth, kWidth>(
@@ -429,7 +432,7 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
       }
       const Lane joined = join_rows(lanes);
       Vector bound = load_vector<Vector>(absolute);
-      bound += joined.high() * Sum::factor(Sum::depth(n) + ilog2(kWidth), n);
+      bound += joined.high() * Sum::factor(Sum::depth(n) + ilog2(kWidth));
       add_to_states(states + row, fresh && begin == 0, count, joined, bound);
     }
   }
@@ -439,7 +442,7 @@ template <Type type>
 void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                      std::size_t columns, const States& states, bool fresh, void* scratch) {
   using Lane = Short<type>;
-  if (columns >= kStep) {
+  if (columns >= kShortRow) {
     sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, states, fresh, scratch);
     return;
   }
@@ -667,7 +670,7 @@ void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
       states.residue[row + i] = sum.s[i] + (fresh ? 0 : states.residue[row + i]);
     }
   };
-  if (columns < 16 * kStride) {
+  if (columns < kShortRow) {
     sum_short_rows<type, Lane, kWidth, kStride>(data, row_stride, rows, columns,
                                                 load_wide<type>, add);
     return;

@@ -48,6 +48,22 @@ std::atomic<std::int64_t>& worth() {
   return value;
 }
 
+class OwnThreads : public Executor {
+ public:
+  int limit() const override { return thread_limit(); }
+
+  void run(int count, const std::function<void()>& worker) const override {
+    std::vector<std::thread> helpers;
+    try {
+      for (int i = 1; i < count; ++i) helpers.emplace_back(worker);
+    } catch (const std::system_error&) {
+      // No more threads are to be had: those that run do all the work.
+    }
+    worker();
+    for (std::thread& helper : helpers) helper.join();
+  }
+};
+
 }  // namespace
 
 int thread_limit() { return limit().load(std::memory_order_relaxed); }
@@ -60,15 +76,9 @@ void set_bytes_per_thread(std::int64_t bytes) {
   worth().store(bytes > 0 ? bytes : kBytesPerThread, std::memory_order_relaxed);
 }
 
-void run_on_threads(int threads, const std::function<void()>& worker) {
-  std::vector<std::thread> helpers;
-  try {
-    for (int i = 1; i < threads; ++i) helpers.emplace_back(worker);
-  } catch (const std::system_error&) {
-    // No more threads are to be had: those that run do all the work.
-  }
-  worker();
-  for (std::thread& helper : helpers) helper.join();
+const Executor& own_threads() {
+  static const OwnThreads threads;
+  return threads;
 }
 
 }  // namespace halfulp

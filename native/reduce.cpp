@@ -18,7 +18,11 @@
 namespace halfulp {
 namespace {
 
-constexpr std::int64_t kPackBytes = 64 * 1024;
+// Scratch memory of one call, shared by its threads, unless there are so many that each
+// needs more for its smallest tile.
+constexpr std::int64_t kMostScratch = 1024 * 1024;
+constexpr std::int64_t kPackBytes = 16 * 1024;
+constexpr std::int64_t kSmallestTile = 256;
 
 // Outputs of a columns tile that lie this near share cache lines.
 constexpr std::int64_t kNearColumns = 16;
@@ -35,16 +39,20 @@ class Workspace {
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
       next += n * sizeof *array;
     };
-    for (States* states : {&sums, &grids}) {
-      take(states->hi);
-      take(states->lo);
-      take(states->bound);
-      take(states->residue);
-    }
+    take(sums.hi);
+    take(sums.lo);
+    take(sums.bound);
+    take(sums.residue);
+    take(grids.hi);
+    take(grids.residue);
     take(results);
     take(exponents);
     take(open);
   }
+
+  // Most of what an output needs, lanes of a columns kernel included.
+  static constexpr std::int64_t kBytesPerOutput =
+      7 * sizeof(double) + sizeof(int) + 1 + kLaneBytes;
 
   void* scratch() { return scratch_; }
 
@@ -54,15 +62,16 @@ class Workspace {
   }
 
   States sums;
-  States grids;
+  States grids{};          // hi and residue only
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, in refine
   std::uint8_t* open;
 
  private:
   static std::int64_t bytes(std::int64_t n, Layout layout) {
-    const std::int64_t entry = 8 * 8 + 8 + sizeof(int) + 1;
-    return 64 + n * entry + (layout == Layout::columns ? (n + 64) * kLaneBytes : 0);
+    const auto lanes = static_cast<std::int64_t>(kLaneBytes);
+    return 64 + n * (kBytesPerOutput - lanes) +
+           (layout == Layout::columns ? (n + 64) * lanes : 0);
   }
   static std::byte* align(std::byte* address) {
     return address + (-reinterpret_cast<std::uintptr_t>(address) & 63);
@@ -126,9 +135,10 @@ void copy_elements(std::byte* target, const std::byte* source, std::int64_t rows
 
 class Reduction {
  public:
-  Reduction(const Plan& plan, const Request& request)
+  Reduction(const Plan& plan, const Request& request, const Executor& executor)
       : plan_(plan),
         request_(request),
+        executor_(executor),
         kept_(plan.kept.innermost()),
         input_format_(format_of(request.input_type)),
         output_format_(format_of(request.output_type)),
@@ -155,9 +165,9 @@ class Reduction {
     const double bytes = static_cast<double>(outputs) * static_cast<double>(terms_ * bytes_);
     const double worth = bytes / static_cast<double>(bytes_per_thread());
     const auto threads = static_cast<std::int64_t>(
-        std::max(1.0, std::min(worth, static_cast<double>(thread_limit()))));
+        std::max(1.0, std::min(worth, static_cast<double>(executor_.limit()))));
     const std::int64_t outer = outputs / kept_.count;
-    tile_ = std::min<std::int64_t>(kept_.count, widest_tile());
+    tile_ = std::min(kept_.count, widest_tile(threads));
     if (threads > 1 && outer < 4 * threads) {
       // Four turns for each thread even out their speed; columns lose more by narrow tiles.
       const std::int64_t turns = plan_.layout == Layout::rows ? 4 * threads : threads;
@@ -168,7 +178,7 @@ class Reduction {
     tasks_ = outer * tiles_per_row_;
     tasks_per_turn_ = std::max<std::int64_t>(1, tasks_ / (8 * threads));
     if (tasks_ >= threads && threads > 1) {
-      run_on_threads(static_cast<int>(threads), [this] { work(); });
+      executor_.run(static_cast<int>(threads), [this] { work(); });
     } else {
       inner_threads_ = static_cast<int>(threads);
       work();
@@ -178,14 +188,19 @@ class Reduction {
 
  private:
   // Wide enough to read whole pages of a row; no wider than needed, to stay in the cache.
-  std::int64_t widest_tile() const {
-    if (plan_.layout == Layout::rows) return 256;
-    return plan_.reduced.innermost().count < 64 ? std::min<std::int64_t>(kTile, 8192 / bytes_)
-                                                : kTile;
+  std::int64_t widest_tile(std::int64_t threads) const {
+    if (plan_.layout == Layout::rows) return kSmallestTile;
+    const bool few_rows = plan_.reduced.innermost().count < 64;
+    const std::int64_t wanted = few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile);
+    const std::int64_t share = kMostScratch / threads - kPackBytes;
+    const std::int64_t room = share / Workspace::kBytesPerOutput / 64 * 64;
+    return std::max(kSmallestTile, std::min(wanted, room));
   }
 
   // A tile of columns narrower than this would read cache lines in part.
-  std::int64_t kept_tile_floor() const { return plan_.layout == Layout::columns ? 256 : 1; }
+  std::int64_t kept_tile_floor() const {
+    return plan_.layout == Layout::columns ? kSmallestTile : 1;
+  }
 
   // Takes tiles, some at a time, until none is left.
   void work() {
@@ -358,7 +373,7 @@ class Reduction {
     clear(method, states, n);
     std::atomic<std::int64_t> next{0};
     std::mutex mutex;
-    run_on_threads(static_cast<int>(parts), [&] {
+    executor_.run(static_cast<int>(parts), [&] {
       const StandardModes modes;
       for (;;) {
         const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
@@ -519,6 +534,7 @@ class Reduction {
 
   const Plan& plan_;
   const Request& request_;
+  const Executor& executor_;
   const Loop& kept_;
   const Format& input_format_;
   const Format& output_format_;
@@ -542,6 +558,8 @@ class Reduction {
 
 }  // namespace
 
-void reduce(const Plan& plan, const Request& request) { Reduction(plan, request).run(); }
+void reduce(const Plan& plan, const Request& request, const Executor& executor) {
+  Reduction(plan, request, executor).run();
+}
 
 }  // namespace halfulp

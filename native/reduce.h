@@ -1,10 +1,11 @@
 // The whole operator: plan -> kernels -> exact sums where needed -> rounded results.
-// May include plan.h only.
+// May include parallel.h and plan.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "parallel.h"
 #include "plan.h"
 
 namespace halfulp {
@@ -23,7 +24,8 @@ struct SumOverflow {
   std::uint64_t sum[3];
 };
 
-// Writes every output that `plan` describes. Scratch memory is below 128 KiB.
-void reduce(const Plan& plan, const Request& request);
+// Writes every output that `plan` describes. Scratch memory is at most 1 MiB up to 16
+// threads, and 64 KiB for each more.
+void reduce(const Plan& plan, const Request& request, const Executor& executor);
 
 }  // namespace halfulp

@@ -67,12 +67,14 @@ def sum_square(
     -----
     Floats: the exact sum of the exact squares, rounded once, to nearest, ties
     to even (IEEE 754-2019, 4.3.1): within half an ulp, the same bits for every
-    layout and order. Any NaN gives the canonical quiet NaN, else any infinity
-    gives infinity. Integers: exact modulo 2^N. An empty sum is 0.
+    layout, order, number of threads and processor. Any NaN gives the canonical
+    quiet NaN, else any infinity gives infinity. Integers: exact modulo 2^N. An
+    empty sum is 0.
 
-    The input is never copied, whatever its layout; scratch memory is below
-    128 KiB. One more array like the result is needed when `out` is not
-    C-contiguous, overlaps `x`, or `overflow` is "raise".
+    The input is never copied, whatever its layout; scratch memory is at most
+    1 MiB (and 64 KiB for each thread above 16). One more array like the result
+    is needed when `out` is not C-contiguous, overlaps `x`, or `overflow` is
+    "raise".
 
     Examples
     --------

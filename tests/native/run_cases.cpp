@@ -66,7 +66,7 @@ int main(int count, char** arguments) {
       choose_target((*target)->name);
       for (const int threads : {1, 2, 4, 7}) {
         set_thread_limit(threads);
-        reduce(plan, request);
+        reduce(plan, request, own_threads());
         compared += outputs;
         if (std::memcmp(got.data(), want.data(), want.size()) != 0) {
           ++wrong;
