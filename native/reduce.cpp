@@ -12,6 +12,7 @@
 
 #include "accumulator.h"
 #include "modes.h"
+#include "pack.h"
 #include "parallel.h"
 #include "rounding.h"
 
@@ -111,28 +112,6 @@ void for_each_outer(const Loops& loops, F f) {
   }
 }
 
-template <class T>
-T swap_bytes(T x) {
-  if constexpr (sizeof x == 2) return __builtin_bswap16(x);
-  if constexpr (sizeof x == 4) return __builtin_bswap32(x);
-  if constexpr (sizeof x == 8) return __builtin_bswap64(x);
-}
-
-// `fixed_stride`, if not 0, is the stride, known to the compiler.
-template <class T, bool swapped, std::ptrdiff_t fixed_stride>
-void copy_elements(std::byte* target, const std::byte* source, std::int64_t rows,
-                   std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) {
-  if (fixed_stride != 0) stride = fixed_stride;
-  for (std::int64_t i = 0; i < rows; ++i, target += columns * sizeof(T)) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      T x;
-      std::memcpy(&x, source + i * row_stride + j * stride, sizeof x);
-      if (swapped) x = swap_bytes(x);
-      std::memcpy(target + j * sizeof x, &x, sizeof x);
-    }
-  }
-}
-
 class Reduction {
  public:
   Reduction(const Plan& plan, const Request& request, const Executor& executor)
@@ -162,7 +141,8 @@ class Reduction {
   void run() {
     const std::int64_t outputs = plan_.kept.count();
     if (outputs == 0) return;
-    const double bytes = static_cast<double>(outputs) * static_cast<double>(terms_ * bytes_);
+    const double bytes = static_cast<double>(outputs) * static_cast<double>(terms_) *
+                         static_cast<double>(bytes_);
     const double worth = bytes / static_cast<double>(bytes_per_thread());
     const auto threads = static_cast<std::int64_t>(
         std::max(1.0, std::min(worth, static_cast<double>(executor_.limit()))));
@@ -436,7 +416,8 @@ class Reduction {
       for (std::int64_t j = 0; j < columns; j += width) {
         const std::int64_t m = std::min(height, rows - i);
         const std::int64_t n = std::min(width, columns - j);
-        pack(workspace.packed(), data + i * row_stride + j * stride, m, row_stride, n, stride);
+        pack(workspace.packed(), data + i * row_stride + j * stride, m, row_stride, n, stride,
+             bytes_, request_.byte_swapped);
         const bool first = fresh && (by_rows ? j : i) == 0;
         kernel(workspace.packed(), n * bytes_, m, n, states + (by_rows ? i : j), first,
                workspace.scratch());
@@ -498,7 +479,8 @@ class Reduction {
       const std::int64_t chunk = kPackBytes / bytes_;
       for (std::int64_t i = 0; i < inner.count; i += chunk) {
         const std::int64_t n = std::min(chunk, inner.count - i);
-        pack(workspace.packed(), data + i * inner.input, 1, 0, n, inner.input);
+        pack(workspace.packed(), data + i * inner.input, 1, 0, n, inner.input, bytes_,
+             request_.byte_swapped);
         f(workspace.packed(), n);
       }
     });
@@ -508,28 +490,6 @@ class Reduction {
   bool readable(const std::byte* data, std::ptrdiff_t stride) const {
     return stride == bytes_ && !request_.byte_swapped &&
            reinterpret_cast<std::uintptr_t>(data) % bytes_ == 0;
-  }
-
-  void pack(std::byte* target, const std::byte* source, std::int64_t rows,
-            std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) const {
-    const auto copy_as = [&](auto element) {
-      using T = decltype(element);
-      auto copy = &copy_elements<T, false, 0>;
-      if (request_.byte_swapped) {
-        copy = &copy_elements<T, true, 0>;
-      } else if (stride == 2 * sizeof(T)) {
-        copy = &copy_elements<T, false, 2 * sizeof(T)>;
-      }
-      copy(target, source, rows, row_stride, columns, stride);
-    };
-    switch (bytes_) {
-      case 2:
-        return copy_as(std::uint16_t{});
-      case 4:
-        return copy_as(std::uint32_t{});
-      case 8:
-        return copy_as(std::uint64_t{});
-    }
   }
 
   const Plan& plan_;

@@ -9,18 +9,6 @@
 namespace halfulp {
 namespace {
 
-template <class V>
-inline V load_vector(const void* source) {
-  V v;
-  std::memcpy(&v, source, sizeof v);
-  return v;
-}
-
-template <class V>
-inline void store_vector(void* target, V v) {
-  std::memcpy(target, &v, sizeof v);
-}
-
 #if defined(__AVX2__) && !defined(__AVX512F__)
 inline Shorts first_shorts(__m128i x) { return load_vector<Shorts>(&x); }
 #endif

@@ -48,6 +48,18 @@ typedef std::uint32_t Integers __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 4)));
 typedef std::int8_t Bytes __attribute__((vector_size(kVectorBytes / 8)));
 
+template <class V>
+inline V load_vector(const void* source) {
+  V v;
+  std::memcpy(&v, source, sizeof v);
+  return v;
+}
+
+template <class V>
+inline void store_vector(void* target, V v) {
+  std::memcpy(target, &v, sizeof v);
+}
+
 inline double bits_to_double(std::uint64_t bits) {
   double value;
   std::memcpy(&value, &bits, sizeof value);

@@ -52,7 +52,7 @@ def test_the_table_names_what_the_design_names() -> None:
 
 
 def test_no_instruction_set_has_a_kernel_of_its_own() -> None:
-    # Files of instruction sets hold a table and nothing else; loops are in kernel.h.
+    # Files of instruction sets hold a table and nothing else.
     for file in NATIVE.glob("target_*.cpp"):
         code = re.sub(r"//.*", "", file.read_text())
         assert '#include "kernel.h"' in code

@@ -1,0 +1,198 @@
+// Kernels of Layout::columns: one output for each column of a matrix. Accumulators are in
+// memory, and several whole rows are read in each pass over them.
+// May include dispatch.h, lanes.h and what that includes only. Internal linkage: see simd.h.
+#pragma once
+
+#include "dispatch.h"
+#include "lanes.h"
+
+namespace halfulp {
+namespace {
+
+template <Type type, class Lane_>
+struct SumColumns {
+  using Lane = Lane_;
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kWidth;  // of one group
+  static constexpr std::size_t kLanesPerGroup = 1;
+  static constexpr std::size_t kMaxRows = 512;
+
+  static double factor(std::size_t n) { return Lane::factor(n); }
+  static double underflow(std::size_t n) { return Lane::underflow(n); }
+
+  // Adds `rows` rows of one group of columns, to nothing if `fresh`; `get` finds a row's part.
+  template <class Get>
+  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
+    Lane lane = fresh ? Lane{} : *lanes;
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
+    *lanes = lane;
+  }
+};
+
+template <Type type>
+struct SumColumnsNarrow {
+  using Lane = Plain;
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kNarrowWidth;
+  static constexpr std::size_t kLanesPerGroup = 2;
+  static constexpr std::size_t kMaxRows = 512 * kRowsPerPass;
+
+  // Four chains of two rows, whose first square is exact, and two joins.
+  static double factor(std::size_t n) {
+    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(1 + 2);
+  }
+  static double underflow(std::size_t n) { return Short<type>::underflow(n); }
+
+  template <class Get>
+  static void add(Plain* lanes, bool fresh, std::size_t rows, Get get) {
+    Short<type> chains[4];
+    for (std::size_t row = 0; row < rows; ++row) {
+      chains[row % 4].step(load_narrow<type>(get(row)));
+    }
+    const Narrow sum = (chains[0].s + chains[1].s) + (chains[2].s + chains[3].s);
+    lanes[0].s = widen_low(sum) + (fresh ? Vector{} : lanes[0].s);
+    lanes[1].s = widen_high(sum) + (fresh ? Vector{} : lanes[1].s);
+  }
+};
+
+// Lets Sum::add see rows begin..end of every group of columns.
+template <Type type, class Sum>
+void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+          std::size_t columns, bool fresh, typename Sum::Lane* lanes) {
+  const Bits<type>* x[Sum::kRowsPerPass];
+  for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, i);
+  std::size_t j = 0;
+  if (rows == Sum::kRowsPerPass) {
+    for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
+      Sum::add(lanes, fresh, Sum::kRowsPerPass, [&](std::size_t row) {
+        // The rows of the next pass: streams as short as a row defeat the hardware's guess.
+        __builtin_prefetch(row_of<type>(reinterpret_cast<const std::byte*>(x[row] + j),
+                                        row_stride, Sum::kRowsPerPass),
+                           0, 2);
+        return x[row] + j;
+      });
+    }
+  } else {
+    for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
+      Sum::add(lanes, fresh, rows, [&](std::size_t row) { return x[row] + j; });
+    }
+  }
+  if (j < columns) {
+    Bits<type> part[Sum::kColumns];
+    Sum::add(lanes, fresh, rows, [&](std::size_t row) {
+      const Padded<Sum::kColumns, Bits<type>> padded(x[row] + j, columns - j);
+      std::memcpy(part, padded.elements, sizeof part);
+      return part;
+    });
+  }
+}
+
+// Lets Sum::add see all rows, some at a time.
+template <Type type, class Sum>
+void pass_all(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+              std::size_t columns, bool fresh, typename Sum::Lane* lanes) {
+  for (std::size_t row = 0; row < rows; row += Sum::kRowsPerPass) {
+    const std::size_t some = rows - row < Sum::kRowsPerPass ? rows - row : Sum::kRowsPerPass;
+    pass<type, Sum>(data + static_cast<std::ptrdiff_t>(row) * row_stride, row_stride, some,
+                    columns, fresh && row == 0, lanes);
+  }
+}
+
+template <Type type, class Sum>
+void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                 std::size_t columns, const States& states, bool fresh, void* scratch) {
+  using Lane = typename Sum::Lane;
+  static_assert(sizeof(Lane) <= kLaneBytes * kWidth);
+  Lane* lanes = static_cast<Lane*>(scratch);
+  for (std::size_t begin = 0; begin < rows; begin += Sum::kMaxRows) {
+    const std::size_t n = rows - begin < Sum::kMaxRows ? rows - begin : Sum::kMaxRows;
+    pass_all<type, Sum>(data + static_cast<std::ptrdiff_t>(begin) * row_stride, row_stride, n,
+                        columns, true, lanes);
+    const double factor = Sum::factor(n);
+    const double underflow = Sum::underflow(n);
+    for (std::size_t j = 0; j < columns; j += kWidth) {
+      const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
+      const Lane& lane = lanes[j / kWidth];
+      add_to_states(states + j, fresh && begin == 0, count, lane,
+                    lane.high() * factor + underflow);
+    }
+  }
+}
+
+// Method::grid: on entry hi holds each output's 3 * 2^(51 + g).
+template <Type type>
+struct TestColumns {
+  struct Lane : Misfits {
+    Vector grid{};
+  };
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kWidth;
+  static constexpr std::size_t kLanesPerGroup = 1;
+
+  template <class Get>
+  static void add(Lane* lanes, bool, std::size_t rows, Get get) {
+    Lane lane = *lanes;
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)), lane.grid);
+    *lanes = lane;
+  }
+};
+
+template <Type type>
+void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                  std::size_t columns, const States& states, bool fresh, void* scratch) {
+  using Test = TestColumns<type>;
+  auto* lanes = static_cast<typename Test::Lane*>(scratch);
+  for (std::size_t j = 0; j < columns; j += kWidth) {
+    lanes[j / kWidth] = {};
+    for (std::size_t i = 0; i < kWidth && j + i < columns; ++i) {
+      lanes[j / kWidth].grid[i] = states.hi[j + i];
+    }
+  }
+  pass_all<type, Test>(data, row_stride, rows, columns, false, lanes);
+  for (std::size_t j = 0; j < columns; ++j) {
+    const bool misfit = lanes[j / kWidth].count[j % kWidth] != 0;
+    states.residue[j] = misfit + (fresh ? 0 : states.residue[j]);
+  }
+}
+
+// Sums modulo 2^64 of kElements columns.
+template <Type type>
+struct SumColumnsResidue {
+  struct Lane {
+    Wide sums[kParts<type>] = {};
+
+    std::uint64_t of(std::size_t column) const {
+      return sums[column % kParts<type>][column / kParts<type>];
+    }
+  };
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kElements<type>;
+  static constexpr std::size_t kLanesPerGroup = 1;
+
+  template <class Get>
+  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
+    Lane lane = fresh ? Lane{} : *lanes;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const Wide x = load_wide<type>(get(row));
+      for (std::size_t part = 0; part < kParts<type>; ++part) {
+        lane.sums[part] += square_part<type>(x, part);
+      }
+    }
+    *lanes = lane;
+  }
+};
+
+template <Type type>
+void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                 std::size_t columns, const States& states, bool fresh, void* scratch) {
+  using Sum = SumColumnsResidue<type>;
+  auto* lanes = static_cast<typename Sum::Lane*>(scratch);
+  pass_all<type, Sum>(data, row_stride, rows, columns, true, lanes);
+  for (std::size_t j = 0; j < columns; ++j) {
+    const std::uint64_t sum = lanes[j / Sum::kColumns].of(j % Sum::kColumns);
+    states.residue[j] = sum + (fresh ? 0 : states.residue[j]);
+  }
+}
+
+}  // namespace
+}  // namespace halfulp

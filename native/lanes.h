@@ -1,0 +1,190 @@
+// Lanes: what a sum of squares is held in while a kernel runs, and their error bounds.
+// u = 2^-53; factors 1 + O(hu) of the bounds are left to States.
+// May include simd.h and states.h only. Internal linkage: see simd.h.
+#pragma once
+
+#include "simd.h"
+#include "states.h"
+
+namespace halfulp {
+namespace {
+
+// One binary64 number per output, for squares that are exact in binary64: those of types of
+// at most 24 bits, exponents -298..256.
+struct Plain {
+  Vector s{};
+
+  void step(Vector x) { s = square_add(x, s); }
+  Vector high() const { return s; }
+  Vector low() const { return Vector{}; }
+
+  // Sums of non-negative terms, each passing at most h additions: |S - s| <= h u S
+  // (Higham 2002, 4.2; Jeannerod and Rump 2013).
+  static double factor(std::size_t h) { return static_cast<double>(h) * kU; }
+  static double underflow(std::size_t) { return 0; }
+
+  static Plain join(const Plain& a, const Plain& b) { return {a.s + b.s}; }
+  static Plain join_pairs(const Plain& a, const Plain& b) {
+    return {evens(a.s, b.s) + odds(a.s, b.s)};
+  }
+};
+
+// Two: s, the sum in binary64, and c, the sum of the rounding errors of products and sums
+// (Dot2 of Ogita, Rump and Oishi 2005).
+struct Compensated {
+  Vector s{};
+  Vector c{};
+
+  void step(Vector x) {
+    Vector p, e, r;
+    square(x, p, e);
+    s = two_sum(s, p, r);
+    c += e + r;
+  }
+  Vector high() const { return s; }
+  Vector low() const { return c; }
+
+  // At depth k, c holds at most k + 1 errors of at most u s each, and a step or a join
+  // rounds twice: 2(k + 1)u^2 s, summed over k <= h.
+  static double factor(std::size_t h) {
+    const double depth = static_cast<double>(h + 2);
+    return depth * depth * (kU * kU);
+  }
+  // Each square to within 2^-1073; arithmetic with such numbers would be slow.
+  static double underflow(std::size_t n) { return static_cast<double>(n) * 0x1p-1020; }
+
+  static Compensated join(const Compensated& a, const Compensated& b) {
+    Compensated both;
+    Vector r;
+    both.s = two_sum(a.s, b.s, r);
+    both.c = (a.c + b.c) + r;
+    return both;
+  }
+  static Compensated join_pairs(const Compensated& a, const Compensated& b) {
+    return join({evens(a.s, b.s), evens(a.c, b.c)}, {odds(a.s, b.s), odds(a.c, b.c)});
+  }
+};
+
+// One binary32 number per output, for the half types: their squares are exact there too (22
+// and 16 bits). bfloat16 squares can leave the range of binary32: an overflow makes the sum
+// infinite, which decides nothing; below the normal range, flushed or not, each errs by at
+// most 2^-125.
+template <Type type>
+struct Short {
+  Narrow s{};
+
+  void step(Narrow x) { s = square_add(x, s); }
+
+  static double factor(std::size_t h) { return static_cast<double>(h) * kU32; }
+  static double underflow(std::size_t n) {
+    return type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0;
+  }
+
+  static Short join_pairs(const Short& a, const Short& b) {
+    return {evens(a.s, b.s) + odds(a.s, b.s)};
+  }
+};
+
+// Counts elements that adding and subtracting 3 * 2^(51 + g), their `grid`, changes: those
+// that are not multiples of 2^g, if all are below 2^(51 + g).
+struct Misfits {
+  Vector count{};
+
+  void step(Vector x, Vector grid) {
+    const Vector rounded = (x + grid) - grid;
+    count = rounded == x ? count : count + 1.0;
+  }
+};
+
+template <Type type>
+const Bits<type>* row_of(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row) {
+  return reinterpret_cast<const Bits<type>*>(data +
+                                             static_cast<std::ptrdiff_t>(row) * row_stride);
+}
+
+template <Type type>
+Vector load_part(const Bits<type>* x, std::size_t count) {
+  return load<type>(Padded<kWidth, Bits<type>>(x, count).elements);
+}
+
+constexpr std::size_t ilog2(std::size_t n) { return n <= 1 ? 0 : 1 + ilog2(n / 2); }
+
+// Independent lanes hide the latency of an addition; each needs a register or two.
+constexpr std::size_t kLanes = kRegisters / 4;
+constexpr std::size_t kStep = kLanes * kWidth;
+
+// Far enough ahead to hide the memory behind the arithmetic.
+constexpr std::size_t kPrefetchBytes = 4096;
+
+inline void prefetch(const void* address) {
+  __builtin_prefetch(static_cast<const char*>(address) + kPrefetchBytes);
+}
+
+template <class Lane>
+Lane join_all(const Lane (&lanes)[kLanes]) {
+  Lane joined[kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) joined[i] = lanes[i];
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) joined[i] = Lane::join(joined[i], joined[i + half]);
+  }
+  return joined[0];
+}
+
+// Element i of the result is the sum of all elements of rows[i].
+template <class Lane, std::size_t width>
+Lane join_rows(const Lane (&rows)[width]) {
+  Lane joined[width];
+  for (std::size_t i = 0; i < width; ++i) joined[i] = rows[i];
+  for (std::size_t half = width / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) {
+      joined[i] = Lane::join_pairs(joined[2 * i], joined[2 * i + 1]);
+    }
+  }
+  return joined[0];
+}
+
+// Adds the elements of `sum` to the first `count` states, or sets them if they are fresh.
+template <class Lane>
+inline __attribute__((always_inline)) void add_to_states(const States& states, bool fresh,
+                                                         std::size_t count, const Lane& sum,
+                                                         Vector bound) {
+  Vector hi = sum.high();
+  Vector lo = sum.low();
+  if (count == kWidth) {
+    if (!fresh) {
+      const Vector s = hi, c = lo, more = bound;
+      hi = load_vector<Vector>(states.hi);
+      lo = load_vector<Vector>(states.lo);
+      bound = load_vector<Vector>(states.bound);
+      accumulate(hi, lo, bound, s, c, more);
+    }
+    store_vector(states.hi, hi);
+    store_vector(states.lo, lo);
+    store_vector(states.bound, bound);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (fresh) states.hi[i] = states.lo[i] = states.bound[i] = 0;
+    accumulate(states.hi[i], states.lo[i], states.bound[i], hi[i], lo[i], bound[i]);
+  }
+}
+
+// Elements of 32 bits lie two to a lane of 64: even and odd ones make a part each.
+template <Type type>
+constexpr std::size_t kParts = sizeof(Bits<type>) == 4 ? 2 : 1;
+
+template <Type type>
+constexpr std::size_t kElements = kWidth * kParts<type>;
+
+template <Type type>
+inline Wide square_part(Wide x, std::size_t part) {
+  return square_integers<type>(part == 0 ? x : x >> 32);
+}
+
+template <Type type>
+inline Wide load_wide(const Bits<type>* x) {
+  return load_vector<Wide>(x);
+}
+
+}  // namespace
+}  // namespace halfulp
