@@ -32,43 +32,45 @@ struct SumColumns {
 template <Type type>
 struct SumColumnsNarrow {
   using Lane = Plain;
-  static constexpr std::size_t kRowsPerPass = 8;
-  static constexpr std::size_t kColumns = kNarrowWidth;
-  static constexpr std::size_t kLanesPerGroup = 2;
+  static constexpr std::size_t kRowsPerPass = 4;
+  static constexpr std::size_t kColumns = 2 * kNarrowWidth;
+  static constexpr std::size_t kLanesPerGroup = 4;
   static constexpr std::size_t kMaxRows = 512 * kRowsPerPass;
 
-  // Four chains of two rows, whose first square is exact, and two joins.
+  // Two chains of half the rows, whose first square is exact, and a join.
   static double factor(std::size_t n) {
-    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(1 + 2);
+    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(kRowsPerPass / 2);
   }
   static double underflow(std::size_t n) { return Short<type>::underflow(n); }
 
   template <class Get>
   static void add(Plain* lanes, bool fresh, std::size_t rows, Get get) {
-    Short<type> chains[4];
+    Short<type> chains[2][2];
     for (std::size_t row = 0; row < rows; ++row) {
-      chains[row % 4].step(load_narrow<type>(get(row)));
+      const std::uint16_t* x = get(row);
+      for (std::size_t part = 0; part < 2; ++part) {
+        chains[part][row % 2].step(load_narrow<type>(x + part * kNarrowWidth));
+      }
     }
-    const Narrow sum = (chains[0].s + chains[1].s) + (chains[2].s + chains[3].s);
-    lanes[0].s = widen_low(sum) + (fresh ? Vector{} : lanes[0].s);
-    lanes[1].s = widen_high(sum) + (fresh ? Vector{} : lanes[1].s);
+    for (std::size_t part = 0; part < 2; ++part, lanes += 2) {
+      const Narrow sum = chains[part][0].s + chains[part][1].s;
+      lanes[0].s = widen_low(sum) + (fresh ? Vector{} : lanes[0].s);
+      lanes[1].s = widen_high(sum) + (fresh ? Vector{} : lanes[1].s);
+    }
   }
 };
 
-// Lets Sum::add see rows begin..end of every group of columns.
+// Lets Sum::add see some rows of every group of columns, and prefetches what lies `ahead`.
 template <Type type, class Sum>
 void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-          std::size_t columns, bool fresh, typename Sum::Lane* lanes) {
+          std::size_t columns, std::ptrdiff_t ahead, bool fresh, typename Sum::Lane* lanes) {
   const Bits<type>* x[Sum::kRowsPerPass];
   for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, i);
   std::size_t j = 0;
   if (rows == Sum::kRowsPerPass) {
     for (; j + Sum::kColumns <= columns; j += Sum::kColumns, lanes += Sum::kLanesPerGroup) {
       Sum::add(lanes, fresh, Sum::kRowsPerPass, [&](std::size_t row) {
-        // The rows of the next pass: streams as short as a row defeat the hardware's guess.
-        __builtin_prefetch(row_of<type>(reinterpret_cast<const std::byte*>(x[row] + j),
-                                        row_stride, Sum::kRowsPerPass),
-                           0, 2);
+        __builtin_prefetch(reinterpret_cast<const std::byte*>(x[row] + j) + ahead, 0, 2);
         return x[row] + j;
       });
     }
@@ -93,8 +95,12 @@ void pass_all(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
               std::size_t columns, bool fresh, typename Sum::Lane* lanes) {
   for (std::size_t row = 0; row < rows; row += Sum::kRowsPerPass) {
     const std::size_t some = rows - row < Sum::kRowsPerPass ? rows - row : Sum::kRowsPerPass;
+    // The rows of the next pass: streams as short as a row defeat the hardware's guess. Not
+    // beyond the matrix, where there may be no page to look for.
+    const bool more = row + 2 * Sum::kRowsPerPass <= rows;
+    const std::ptrdiff_t ahead = more ? Sum::kRowsPerPass * row_stride : 0;
     pass<type, Sum>(data + static_cast<std::ptrdiff_t>(row) * row_stride, row_stride, some,
-                    columns, fresh && row == 0, lanes);
+                    columns, ahead, fresh && row == 0, lanes);
   }
 }
 

@@ -58,11 +58,12 @@ Plan make_plan(int rank, const std::int64_t* shape, const std::ptrdiff_t* stride
   normalize(plan.kept);
   normalize(plan.reduced);
 
-  // Whichever kind of loop walks memory in smaller steps goes inside.
+  // Whichever kind of loop walks memory in smaller steps goes inside. A row of one term is
+  // a column of one.
   const Loop& kept = plan.kept.innermost();
   const Loop& reduced = plan.reduced.innermost();
   const bool rows_touch = reduced.input == input_bytes;
-  if (!rows_touch && kept.count > 1 && kept.input < reduced.input) {
+  if (reduced.count == 1 || (!rows_touch && kept.count > 1 && kept.input < reduced.input)) {
     plan.layout = Layout::columns;
   }
   return plan;

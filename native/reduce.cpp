@@ -46,6 +46,7 @@ class Workspace {
     take(sums.residue);
     take(grids.hi);
     take(grids.residue);
+    grids.lo = grids.bound = grids.hi;  // not used, but pointers to add to
     take(results);
     take(exponents);
     take(open);
@@ -63,7 +64,7 @@ class Workspace {
   }
 
   States sums;
-  States grids{};          // hi and residue only
+  States grids;
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, in refine
   std::uint8_t* open;
@@ -82,6 +83,20 @@ class Workspace {
   std::unique_ptr<std::byte[]> packed_;
   std::byte* scratch_;
 };
+
+// A matrix of fewer columns is folded to this many.
+constexpr std::int64_t kFoldedColumns = 512;
+
+// Adds state j of `more` to state i.
+void merge(Method method, const States& states, std::int64_t i, const States& more,
+           std::int64_t j) {
+  if (method == Method::residue || method == Method::grid) {
+    states.residue[i] += more.residue[j];
+  } else {
+    accumulate(states.hi[i], states.lo[i], states.bound[i], more.hi[j], more.lo[j],
+               more.bound[j]);
+  }
+}
 
 // Makes `states` those of no terms.
 void clear(Method method, const States& states, std::int64_t n) {
@@ -353,7 +368,8 @@ class Reduction {
     clear(method, states, n);
     std::atomic<std::int64_t> next{0};
     std::mutex mutex;
-    executor_.run(static_cast<int>(parts), [&] {
+    std::exception_ptr failure;
+    const auto sum_parts = [&] {
       const StandardModes modes;
       for (;;) {
         const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
@@ -365,16 +381,18 @@ class Reduction {
         if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
         sum_loops(method, loops, input + begin * split.input, n, own.sums, own);
         const std::lock_guard<std::mutex> guard(mutex);
-        for (std::int64_t i = 0; i < n; ++i) {
-          if (method == Method::grid || method == Method::residue) {
-            states.residue[i] += own.sums.residue[i];
-            continue;
-          }
-          accumulate(states.hi[i], states.lo[i], states.bound[i], own.sums.hi[i],
-                     own.sums.lo[i], own.sums.bound[i]);
-        }
+        for (std::int64_t i = 0; i < n; ++i) merge(method, states, i, own.sums, i);
+      }
+    };
+    executor_.run(static_cast<int>(parts), [&] {
+      try {
+        sum_parts();
+      } catch (...) {
+        const std::lock_guard<std::mutex> guard(mutex);
+        failure = std::current_exception();
       }
     });
+    if (failure) std::rethrow_exception(failure);
   }
 
   Function kernel_for(Method method) const {
@@ -392,12 +410,38 @@ class Reduction {
       if (plan_.layout == Layout::rows) {
         add_block(kernel, input + in, n, kept_.input, inner.count, inner.input, states, fresh,
                   workspace);
+      } else if (inner.count >= 2 * kFoldedColumns && n < kFoldedColumns / 4 &&
+                 kept_.input == bytes_ && inner.input == n * bytes_) {
+        add_folded(method, kernel, input + in, inner.count, n, states, fresh, workspace);
       } else {
         add_block(kernel, input + in, inner.count, inner.input, n, kept_.input, states, fresh,
                   workspace);
       }
       fresh = false;
     });
+  }
+
+  // Adds a matrix of many rows of few columns, all side by side, to the states, as one of
+  // fewer rows of more columns: a vector would hold a row and else nothing.
+  void add_folded(Method method, Function kernel, const std::byte* data, std::int64_t rows,
+                  std::int64_t columns, const States& states, bool fresh,
+                  Workspace& workspace) {
+    const std::int64_t folds = kFoldedColumns / columns;
+    const std::int64_t wide = folds * columns;
+    const std::int64_t wide_rows = rows / folds;
+    const std::int64_t rest = rows % folds;
+    Workspace own(wide, Layout::columns);
+    if (method == Method::grid) {
+      for (std::int64_t j = 0; j < wide; ++j) own.sums.hi[j] = states.hi[j % columns];
+    }
+    add_block(kernel, data, wide_rows, wide * bytes_, wide, bytes_, own.sums, true, own);
+    if (fresh) clear(method, states, columns);
+    for (std::int64_t j = 0; j < wide; ++j) merge(method, states, j % columns, own.sums, j);
+    if (rest > 0) {
+      data += wide_rows * wide * bytes_;
+      add_block(kernel, data, rest, columns * bytes_, columns, bytes_, states, false,
+                workspace);
+    }
   }
 
   // Adds a matrix to the states, through a packed copy of a part at a time unless its

@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import halfulp
@@ -89,10 +90,12 @@ def test_run_shows_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_run_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = facts(["run", "m.onnx", "--input", "x=x.npy"], capsys)
+    arguments = ["run", "m.onnx", "--input", "x=x.npy", "--engine", "reference"]
+    result = facts(arguments, capsys)
     assert result.pop("seconds") > 0
     assert result == {
         "model": "m.onnx",
+        "engine": "reference",
         "outputs": [
             {
                 "name": "y",
@@ -208,7 +211,8 @@ def test_values_and_names_of_any_kind_are_shown(
     assert result[1]["type"] == "sequence"
     assert result[1]["first_values"][0] == {"cat": 0.0, "dog": 1.0, "eel": 2.0}
     assert result[2]["name"] == long
-    assert result[3]["first_values"] == ["0.0", "1.0", "2.0", "3.0", "4.0", "5.0"]
+    # The engines differ: "0" or "0.0".
+    assert [*map(float, result[3]["first_values"])] == [0, 1, 2, 3, 4, 5]
 
 
 def test_every_kind_of_input_file(
@@ -322,6 +326,7 @@ def test_outputs_that_an_npz_cannot_hold_are_refused_before_the_run(
         ("run m.onnx --input x=x.npy --output no/y.npz", ["folder", "not exist"]),
         ("run m.onnx --input x=x.npy --output .", ["'.' exists and is no file"]),
         ("run bad.onnx --input x=x.npy", ["(ReduceSumSquare-18, opset 18)", "axis 5"]),
+        ("run m.onnx --engine x", ["--engine is 'x'", "onnxruntime or reference"]),
         ("info --jsn", ["No such option", "--jsn"]),
     ],
 )
@@ -444,7 +449,28 @@ def test_the_output_cannot_be_printed(folder: Path) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_an_interrupt_ends_a_run_quietly(folder: Path) -> None:
+# Where each engine is when the loop runs, as patches that call tell().
+_RUNNING = {
+    "reference": (
+        "from onnx.reference.ops.op_identity import Identity; run = Identity._run\n"
+        "def tell(self, *args):\n"
+        "    if not count: print('running', flush=True)\n"
+        "    count.append(1)\n"
+        "    return run(self, *args)\n"
+        "Identity._run = tell\n"
+    ),
+    "onnxruntime": (
+        "import halfulp; run = halfulp.onnxruntime.run\n"
+        "def tell(*args):\n"
+        "    print('running', flush=True)\n"
+        "    return run(*args)\n"
+        "halfulp.onnxruntime.run = tell\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", _RUNNING)
+def test_an_interrupt_ends_a_run_quietly(folder: Path, engine: str) -> None:
     text = """(float[N] x) => (y) { y = Loop <
         body = b (int64 i, bool c, float[N] s) => (bool d, float[N] t)
         { d = Identity(c) t = Identity(s) }>(, , x) }"""
@@ -452,15 +478,10 @@ def test_an_interrupt_ends_a_run_quietly(folder: Path) -> None:
     np.save("v.npy", np.float32([1]))
     # Tells when the loop runs, to interrupt it there.
     code = (
-        "import sys; from onnx.reference.ops.op_identity import Identity; "
-        "run = Identity._run; count = []\n"
-        "def tell(self, *args):\n"
-        "    if not count: print('running', flush=True)\n"
-        "    count.append(1)\n"
-        "    return run(self, *args)\n"
-        "Identity._run = tell\n"
+        f"import sys; count = []\n{_RUNNING[engine]}"
         "from halfulp.cli import main\n"
-        "sys.exit(main(['run', 'endless.onnx', '--input', 'x=v.npy']))"
+        "sys.exit(main(['run', 'endless.onnx', '--input', 'x=v.npy', "
+        f"'--engine', '{engine}']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],
@@ -474,3 +495,72 @@ def test_an_interrupt_ends_a_run_quietly(folder: Path) -> None:
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err) == (130, "", "")
+
+
+def test_either_engine_has_the_bits_of_halfulp(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {
+        "reference": "reference",
+        "onnxruntime": f"onnxruntime {onnxruntime.__version__}",
+        None: f"onnxruntime {onnxruntime.__version__}",
+    }
+    for engine, name in names.items():
+        arguments = ["run", "m.onnx", "--input", "x=x.npy"]
+        if engine:
+            arguments += ["--engine", engine]
+        result = facts(arguments, capsys)
+        assert result["engine"] == name
+        assert result["outputs"][0]["first_values"] == [16777218.0, 16777218.0]
+        assert main(arguments) == 0
+        assert f"engine {name}\n" in capsys.readouterr().out
+
+
+def test_what_onnxruntime_refuses_the_reference_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Its square root lacks this type.
+    proto = model("(bfloat16[N] x) => (y) { s = ReduceSumSquare(x) y = Sqrt(s) }")
+    onnx.save(proto, "root.onnx")
+    np.save("v.npy", np.array([3, 4], ml_dtypes.bfloat16))
+    arguments = ["run", "root.onnx", "--input", "x=v.npy"]
+    result = facts(arguments, capsys)
+    assert result["engine"] == "reference"
+    assert result["outputs"][0]["first_values"] == [5.0]
+    message = fail([*arguments, "--engine", "onnxruntime"], capsys)
+    assert "onnxruntime refuses the model" in message
+
+
+def test_what_fails_in_onnxruntime_the_reference_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The body does not declare the shape of its output.
+    text = """(float[2,3] x) => (y) { y = Scan <num_scan_inputs = 1,
+        body = b (e) => (o) { o = ReduceSumSquare<keepdims=0>(e) }> (x) }"""
+    onnx.save(model(text), "scan.onnx")
+    arguments = ["run", "scan.onnx", "--input", "x=x.npy"]
+    result = facts(arguments, capsys)
+    assert result["engine"] == "reference"
+    assert result["outputs"][0]["first_values"] == [16777218.0, 16777218.0]
+    message = fail([*arguments, "--engine", "onnxruntime"], capsys)
+    assert "the model fails" in message
+
+
+def test_without_onnxruntime_the_reference_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    arguments = ["run", "m.onnx", "--input", "x=x.npy"]
+    assert facts(arguments, capsys)["engine"] == "reference"
+    message = fail([*arguments, "--engine", "onnxruntime"], capsys)
+    assert "install halfulp with the extra 'onnxruntime'" in message
+
+
+def test_an_error_of_a_run_in_onnxruntime_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proto = model("(float[N] x, int64[K] s) => (y) { y = Reshape(x, s) }")
+    onnx.save(proto, "r.onnx")
+    np.savez("r.npz", x=np.float32([1, 2, 3]), s=np.array([2, 2]))
+    arguments = ["run", "r.onnx", "--input", "r.npz", "--engine", "onnxruntime"]
+    assert "the model fails: " in fail(arguments, capsys)

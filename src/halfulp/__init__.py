@@ -1,7 +1,7 @@
 """Sums of squares along axes, correctly rounded: ONNX's ReduceSumSquare.
 
-Public names only. The subpackage ``halfulp.onnx`` is loaded when first used, so
-that ``import halfulp`` costs little more than ``import numpy``.
+Public names only. ``halfulp.onnx`` and ``halfulp.onnxruntime`` are loaded when first
+used, so that ``import halfulp`` costs little more than ``import numpy``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from halfulp.errors import (
     ArgumentError,
     AxesError,
+    EngineError,
     HalfulpError,
     ModelError,
     SumOverflowError,
@@ -27,7 +28,7 @@ from halfulp.settings import (
 )
 
 if TYPE_CHECKING:
-    from halfulp import onnx
+    from halfulp import onnx, onnxruntime
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ check_environment()
 __all__ = [
     "ArgumentError",
     "AxesError",
+    "EngineError",
     "HalfulpError",
     "ModelError",
     "SumOverflowError",
@@ -45,6 +47,7 @@ __all__ = [
     "get_num_threads",
     "num_threads",
     "onnx",
+    "onnxruntime",
     "reduce_sum_square",
     "set_num_threads",
     "sum_square",
@@ -74,6 +77,6 @@ def build_info() -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "onnx":
-        return importlib.import_module("halfulp.onnx")
+    if name in ("onnx", "onnxruntime"):
+        return importlib.import_module(f"halfulp.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

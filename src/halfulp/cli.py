@@ -1,7 +1,8 @@
 """The command line.
 
-May import errors, bench.command and, within a command, halfulp.onnx. Only this
-module and halfulp.bench import typer and rich; onnx is loaded when a model is run.
+May import errors, bench.command and, within a command, engines and halfulp.onnx.
+Only this module and halfulp.bench import typer and rich; onnx is loaded when a
+model is run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import math
 import os
 import platform
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -120,6 +120,14 @@ def run(
         Path | None,
         typer.Option(metavar="FILE.npz", help="Write the outputs there, by name."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="onnxruntime|reference",
+            help="What runs the other operators. Default: onnxruntime if it is "
+            "installed and runs the model, else reference.",
+        ),
+    ] = None,
     as_json: _AsJson = False,
 ) -> None:
     """Run a model and show its outputs.
@@ -128,10 +136,12 @@ def run(
 
     Example:  halfulp run model.onnx --input x=x.npy --output y.npz
     """
+    from halfulp.engines import check_engine, run_in_engine
     from halfulp.onnx.evaluate import PreparedModel
     from halfulp.onnx.files import check_writable, load_arrays, save_arrays
     from halfulp.onnx.report import output_facts
 
+    check_engine(engine)
     feeds = _load_inputs(inputs or [])
     beside = model.parent / f"{model.stem}.expected.npz"
     expected = load_arrays(beside) if beside.is_file() else {}
@@ -145,15 +155,17 @@ def run(
                     f"output {value.name!r} is a {kind.removesuffix('_type')}; "
                     "allowed with --output: tensors only"
                 )
-    start = time.perf_counter()
-    results = prepared.run(feeds)
-    seconds = time.perf_counter() - start
+    feeds = prepared.check_inputs(feeds)
+    outcome = run_in_engine(model, prepared, feeds, engine)
     if output is not None:
-        save_arrays(output, results)
+        save_arrays(output, outcome.outputs)
     facts = {
         "model": str(model),
-        "outputs": [output_facts(k, v, expected.get(k)) for k, v in results.items()],
-        "seconds": seconds,
+        "engine": outcome.engine,
+        "outputs": [
+            output_facts(k, v, expected.get(k)) for k, v in outcome.outputs.items()
+        ],
+        "seconds": outcome.seconds,
     }
     if expected:
         facts["expected"] = beside.name
@@ -173,6 +185,7 @@ def info(as_json: _AsJson = False) -> None:
         "kernels_available": build["targets"],
         "threads": build["threads"],
         "onnx": importlib.metadata.version("onnx"),
+        "onnxruntime": _version("onnxruntime"),
         "numpy": importlib.metadata.version("numpy"),
         "python": platform.python_version(),
     }
@@ -182,6 +195,13 @@ def info(as_json: _AsJson = False) -> None:
     for key, value in facts.items():
         text = ", ".join(value) if isinstance(value, list) else value
         print(f"{key.replace('_', ' '):18} {text}")
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _load_inputs(options: Sequence[str]) -> dict[str, Any]:
@@ -214,7 +234,9 @@ def _show_run(facts: dict[str, Any]) -> None:
         values = _values(output["first_values"], math.prod(output["shape"]))
         table.add_row(_printable(output["name"]), output["type"], shape, values)
     console.print(table)
-    console.print(f"ran in {_duration(facts['seconds'])}", soft_wrap=True)
+    console.print(
+        f"ran in {_duration(facts['seconds'])}, engine {facts['engine']}", soft_wrap=True
+    )
     for output in facts["outputs"]:
         if "expected" in output:
             line = _agreement(output["expected"], facts["expected"])

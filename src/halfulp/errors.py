@@ -32,3 +32,7 @@ class SumOverflowError(HalfulpError, OverflowError):
 
 class ModelError(HalfulpError, ValueError):
     """A model, a node or an input file cannot be read or breaks its rules."""
+
+
+class EngineError(HalfulpError, RuntimeError):
+    """ONNX Runtime is missing, too old, or does not load halfulp's library."""

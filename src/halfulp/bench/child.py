@@ -32,7 +32,7 @@ def answers(
 
     Parameters
     ----------
-    kind : {"speed", "memory", "accuracy"}
+    kind : {"speed", "memory", "accuracy", "onnxruntime"}
     jobs : sequence of dict
     options : dict
         The same for all jobs.

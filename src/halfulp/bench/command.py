@@ -1,4 +1,4 @@
-"""The commands ``halfulp bench`` and ``halfulp bench accuracy``.
+"""The commands ``halfulp bench``, ``bench accuracy`` and ``bench onnxruntime``.
 
 May import errors at once and, within a command, the rest of halfulp.bench. Only
 this module imports typer.
@@ -27,6 +27,14 @@ _Quick = Annotated[
 _Types = Annotated[
     str | None, typer.Option(metavar="A,B", help="The types, by their names in NumPy.")
 ]
+_Cells = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="The cells; a wrong name lists all."),
+]
+_Threads = Annotated[
+    str | None,
+    typer.Option(metavar="1,all", help="The numbers of threads; all: every core."),
+]
 _Peers = Annotated[
     str | None,
     typer.Option(metavar="A,B", help="The peers; a wrong name lists all."),
@@ -53,14 +61,8 @@ def speed(
     context: typer.Context,
     quick: _Quick = False,
     types: _Types = None,
-    cells: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="The cells; a wrong name lists all."),
-    ] = None,
-    threads: Annotated[
-        str | None,
-        typer.Option(metavar="1,all", help="The numbers of threads; all: every core."),
-    ] = None,
+    cells: _Cells = None,
+    threads: _Threads = None,
     repeats: Annotated[
         int | None,
         typer.Option(metavar="N", help="Turns of each, of which the best counts."),
@@ -161,6 +163,55 @@ def accuracy(
     )
     run = _start("accuracy", command, chosen_peers)
     run.rows = _rows("accuracy", jobs, options)
+    _finish(run, as_json, plot, markdown)
+
+
+@app.command()
+def onnxruntime(
+    quick: _Quick = False,
+    types: _Types = None,
+    cells: _Cells = None,
+    threads: _Threads = None,
+    saved: _From = None,
+    as_json: _Json = None,
+    plot: _Plot = None,
+    markdown: _Markdown = None,
+) -> None:
+    """Measure sessions of ONNX Runtime with halfulp's library and without.
+
+    Example:  halfulp bench onnxruntime --quick
+    """
+    from halfulp.bench import measure
+    from halfulp.bench.cells import QUICK_CELLS, QUICK_TYPES
+    from halfulp.bench.machine import core_count
+    from halfulp.bench.peers import PEERS
+    from halfulp.bench.results import RUNTIME
+    from halfulp.bench.sessions import SESSION_CELLS, SESSION_TYPES
+
+    _check_outputs(as_json, plot, markdown)
+    if saved is not None:
+        _finish(_load(saved, "onnxruntime"), as_json, plot, markdown)
+        return
+    quick_types = [name for name in QUICK_TYPES if name in SESSION_TYPES]
+    counts = _thread_counts(threads or ("1" if quick else "1,all"), core_count())
+    jobs = [
+        {"cell": cell, "type": name, "threads": count}
+        for name in _choose(
+            "type", types, SESSION_TYPES, quick_types if quick else SESSION_TYPES
+        )
+        for cell in _choose(
+            "cell", cells, SESSION_CELLS, QUICK_CELLS if quick else SESSION_CELLS
+        )
+        for count in counts
+    ]
+    effort = dataclasses.asdict(measure.QUICK if quick else measure.FULL)
+    command = _command(
+        "halfulp bench onnxruntime",
+        {"quick": quick, "types": types, "cells": cells, "threads": threads},
+    )
+    peers = [peer for peer in PEERS if peer.name == RUNTIME]
+    run = _start("onnxruntime", command, peers, effort=effort)
+    run.rows = _rows("onnxruntime", jobs, {"effort": effort})
     _finish(run, as_json, plot, markdown)
 
 
@@ -301,7 +352,7 @@ def _finish(
         write_whole(plot, draw(run, plot.suffix))
     console = Console(markup=False, emoji=False, highlight=False)
     tables = report.tables(run)
-    if run.kind == "speed":
+    if run.kind != "accuracy":
         tables.append(report.verdict_table(run))
     for table in tables:
         console.print(report.for_terminal(table))

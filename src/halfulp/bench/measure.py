@@ -20,7 +20,7 @@ from halfulp.bench.machine import memory_bytes
 from halfulp.bench.peers import Peer
 from halfulp.bench.results import HALFULP, LIMIT, NO_PEERS, ONE_THREAD, ORDINARY, Measured
 
-_SMALL_CALLS = 20_000
+SMALL_CALLS = 20_000
 # The array, the buffer of the limit, and a peer's square and its copy.
 _ARRAYS_NEEDED = 4
 # A peer this many times slower than the fastest one has few turns.
@@ -87,11 +87,11 @@ def measure(
         )
         return result
     x = cell.build(element)
-    calls = _SMALL_CALLS if nbytes < SMALL_BYTES else 1
+    calls = SMALL_CALLS if nbytes < SMALL_BYTES else 1
     same_bytes = Cell(LIMIT, "", nbytes=nbytes).build(TYPES["float64"])
     with halfulp.num_threads(threads), np.errstate(all="ignore"):
         contestants = {
-            LIMIT: _timed("np.vdot(y, y)", {"np": np, "y": same_bytes}, calls),
+            LIMIT: timed("np.vdot(y, y)", {"np": np, "y": same_bytes}, calls),
             HALFULP: _ours(x, cell, calls),
         }
         if threads > 1:
@@ -108,8 +108,8 @@ def measure(
             except Exception as error:  # whatever another library raises
                 result.missing[peer.name] = reason(error)
             else:
-                contestants[peer.name] = _timed(peer.expression, names, calls)
-        _take_turns(contestants, effort, result.times)
+                contestants[peer.name] = timed(peer.expression, names, calls)
+        take_turns(contestants, effort, result.times)
     return result
 
 
@@ -119,20 +119,21 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {text}"[:200]
 
 
-def _timed(expression: str, names: Mapping[str, Any], calls: int) -> _Time:
-    """What returns the nanoseconds that a call takes, from timing a batch of calls."""
+def timed(expression: str, names: Mapping[str, Any], calls: int) -> _Time:
+    """Return what tells the nanoseconds that a call takes, from a batch of calls."""
     timer = timeit.Timer(expression, timer=time.perf_counter_ns, globals=dict(names))
     return lambda: timer.timeit(calls) / calls
 
 
 def _ours(x: Array, cell: Cell, calls: int) -> _Time:
     names = {"sum_square": halfulp.sum_square, "x": x, "axes": cell.axes}
-    return _timed("sum_square(x, axes)", names, calls)
+    return timed("sum_square(x, axes)", names, calls)
 
 
-def _take_turns(
+def take_turns(
     contestants: Mapping[str, _Time], effort: Effort, times: dict[str, list[float]]
 ) -> None:
+    """Time the contestants in turns; add to `times` what each turn took."""
     for turn in range(effort.repeats):
         peers = times.keys() - NO_PEERS
         fastest = min((min(times[name]) for name in peers), default=0)

@@ -64,7 +64,10 @@ def _torch(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
     return {"torch": torch, "t": tensor, "axes": axes}
 
 
-def _onnxruntime(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
+def onnxruntime_names(
+    x: Array, axes: Axes, threads: int, register: Callable[[Any], None] | None = None
+) -> Mapping[str, Any]:
+    """Return what "run(None, feed)[0]" needs; `register` may add to the options."""
     from onnx import TensorProto, helper
 
     runtime = importlib.import_module("onnxruntime")
@@ -83,6 +86,8 @@ def _onnxruntime(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
+    if register is not None:
+        register(options)
     session = runtime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -145,7 +150,7 @@ PEERS = (
         _torch,
         lambda x, axes: not _is_float(x),
     ),
-    Peer("onnxruntime", "onnxruntime", "run(None, feed)[0]", _onnxruntime),
+    Peer("onnxruntime", "onnxruntime", "run(None, feed)[0]", onnxruntime_names),
     Peer(
         "numkong.dot",
         "numkong",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.bench.cells import SMALL_BYTES
-from halfulp.bench.results import HALFULP, Errors, Measured, Run
+from halfulp.bench.results import HALFULP, RUNTIME, Errors, Measured, Run
 from halfulp.errors import ArgumentError
 
 _FORMATS = (".svg", ".png")
@@ -21,6 +21,7 @@ _FORMATS = (".svg", ".png")
 # Of Okabe and Ito's palette, told apart with every kind of colour vision.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#666666"
 _OTHERS = ("#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999", "#7A5C00")
+_COLORS = (_BLUE, *_OTHERS)
 _MARKERS = "osD^vPX"
 # Errors below this, zero among them, are drawn here.
 _LEAST_ULPS = 0.1
@@ -56,6 +57,8 @@ def draw(run: Run, suffix: str) -> bytes:
         figure = importlib.import_module("matplotlib.figure").Figure(layout="constrained")
         if run.kind == "accuracy":
             title = _draw_accuracy(figure, run.rows)
+        elif run.kind == "onnxruntime":
+            title = _draw_sessions(figure, run.rows)
         else:
             title = _draw_speed(figure, run.rows)
         machine = f"{run.machine.get('cpu', '')}, {run.machine['date']}"
@@ -114,6 +117,38 @@ def _draw_bars(axes: Any, y: int, row: Measured) -> None:
             color=_GREY,
             bbox=box,
         )
+
+
+def _draw_sessions(figure: Any, rows: list[Measured]) -> str:
+    """Draw a panel for each type, and return the title."""
+    compared = [row for row in rows if row.peers]
+    if not compared:
+        raise ArgumentError("the runtime has no kernel for these types, to compare with")
+    threads = sorted({row.threads for row in compared})
+    types = list(dict.fromkeys(row.type for row in compared))
+    cells = list(dict.fromkeys(row.cell for row in compared))
+    figure.set_size_inches(2 + 2.4 * len(types), 1.6 + 0.35 * len(cells))
+    grid = figure.subplots(1, len(types), sharex=True, sharey=True, squeeze=False)
+    height = 0.8 / len(threads)
+    for axes, type_name in zip(grid.flat, types, strict=True):
+        axes.set_title(type_name, fontweight="bold", loc="left")
+        axes.axvline(1, color=_GREY, linewidth=1, zorder=0)
+        for i, (count, color) in enumerate(zip(threads, _COLORS, strict=False)):
+            of_type = [r for r in compared if (r.type, r.threads) == (type_name, count)]
+            axes.barh(
+                [cells.index(row.cell) + (i - 0.5) * height for row in of_type],
+                [row.ratio_to(RUNTIME) - 1 for row in of_type],
+                height,
+                left=1,
+                color=color,
+                label=f"{count} thread{'s' * (count > 1)}",
+            )
+        axes.set_xscale("log")
+        axes.tick_params(axis="y", length=0)
+    grid[0, 0].set_yticks(range(len(cells)), cells)
+    grid[0, 0].invert_yaxis()
+    _draw_legend(figure, grid)
+    return "Times that a session with halfulp's library is as fast as without"
 
 
 def _of_peer(row: Measured) -> float:

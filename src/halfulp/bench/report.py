@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table as TerminalTable
 
 from halfulp.bench.cells import CELLS, SMALL_BYTES
-from halfulp.bench.results import Errors, Measured, Run
+from halfulp.bench.results import RUNTIME, Errors, Measured, Run
 from halfulp.bench.targets import Verdict, judge
 
 _LIMIT_NOTE = (
@@ -25,6 +25,18 @@ _ULPS_NOTE = (
     "The greatest error of the sum of n squares on random arrays, in units in the last "
     "place of the exact sum; wider results are rounded to the type first."
 )
+
+_SESSIONS_NOTE = (
+    "`session.run` of one node, in two sessions of ONNX Runtime that differ in halfulp's "
+    "library only, measured in turns. Each time is the best of all calls. A ratio above "
+    "1 means that the session with the library is faster."
+)
+_NOTES = {"speed": _LIMIT_NOTE, "accuracy": _ULPS_NOTE, "onnxruntime": _SESSIONS_NOTE}
+_TITLES = {
+    "speed": "Speed",
+    "accuracy": "Accuracy",
+    "onnxruntime": "Speed inside ONNX Runtime",
+}
 
 # The columns of words, besides the first of each table.
 _WORDS = ("fastest peer", "verdict", "where", "what", "types", "why")
@@ -43,6 +55,8 @@ def tables(run: Run) -> list[Table]:
     """Return the figures of a run, a table for each type."""
     if run.kind == "accuracy":
         return list(_accuracy_tables(run.rows))
+    if run.kind == "onnxruntime":
+        return list(_session_tables(run.rows))
     return list(_speed_tables(run.rows))
 
 
@@ -56,7 +70,7 @@ def verdict_table(run: Run, *, every: bool = False) -> Table:
         Whether to list what was not measured too.
     """
     head = ("what it must show", "worst", "verdict", "where")
-    verdicts = [v for v in judge(run.rows) if every or v.rows]
+    verdicts = [v for v in judge(run.rows, run.kind) if every or v.rows]
     return Table("Targets", head, [_verdict_row(v) for v in verdicts])
 
 
@@ -81,17 +95,16 @@ def markdown(run: Run) -> str:
     """Return a run as a page of Markdown: command, machine, targets, figures."""
     lines = [f"Printed by `{run.command}` on {run.machine['date']}.", ""]
     lines += [f"- {line}" for line in _machine_lines(run.machine)]
-    speed = run.kind == "speed"
+    speed = run.kind != "accuracy"
     parts = [*tables(run), _peer_table(run)]
     if speed:
         first = [verdict_table(run, every=True), _cell_table(run.rows)]
         parts = [*first, *parts, _missing(run.rows)]
-    lines += ["", _LIMIT_NOTE if speed else _ULPS_NOTE]
+    lines += ["", _NOTES[run.kind]]
     for table in parts:
         if table.rows:
             lines += ["", f"## {table.title}", "", *_markdown_table(table)]
-    title = "Speed" if speed else "Accuracy"
-    return "\n".join([f"# {title}", "", *lines]) + "\n"
+    return "\n".join([f"# {_TITLES[run.kind]}", "", *lines]) + "\n"
 
 
 def _markdown_table(table: Table) -> Iterator[str]:
@@ -145,6 +158,26 @@ def _speed_row(row: Measured) -> tuple[str, ...]:
     if not row.peers:
         return (*texts, *[""] * 2)
     return (*texts, row.peers[0], f"{row.ratio_to(row.peers[0]):.2f}")
+
+
+def _session_tables(rows: list[Measured]) -> Iterator[Table]:
+    head = ("cell", "threads", "with halfulp", "without", "ratio")
+    for type_name in dict.fromkeys(row.type for row in rows):
+        texts = [_session_row(row) for row in rows if row.type == type_name]
+        yield Table(type_name, head, texts)
+
+
+def _session_row(row: Measured) -> tuple[str, ...]:
+    start = (row.cell, str(row.threads), _time(row.best()))
+    if not row.peers:
+        return (*start, "no kernel", "")
+    return (*start, _time(row.best(RUNTIME)), f"{row.ratio_to(RUNTIME):.2f}")
+
+
+def _time(nanoseconds: float) -> str:
+    if nanoseconds < 1e6:
+        return f"{nanoseconds / 1e3:.2f} µs"
+    return f"{nanoseconds / 1e6:.2f} ms"
 
 
 def _kib(nbytes: int | None) -> str:

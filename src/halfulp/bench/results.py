@@ -22,6 +22,8 @@ LIMIT = "limit"
 HALFULP = "halfulp"
 ONE_THREAD = "halfulp, one thread"
 ORDINARY = "halfulp, ordinary values"
+# The peer beside which halfulp runs inside of the same runtime.
+RUNTIME = "onnxruntime"
 NO_PEERS = {LIMIT, HALFULP, ONE_THREAD, ORDINARY}
 
 
@@ -109,7 +111,7 @@ class Run:
 
     Attributes
     ----------
-    kind : {"speed", "accuracy"}
+    kind : {"speed", "accuracy", "onnxruntime"}
     command : str
         What to type to run it again.
     machine : dict
@@ -126,7 +128,7 @@ class Run:
     rows: list[Any]
 
 
-_ROWS = {"speed": Measured, "accuracy": Errors}
+_ROWS = {"speed": Measured, "accuracy": Errors, "onnxruntime": Measured}
 
 
 def to_json(run: Run) -> str:

@@ -69,10 +69,11 @@ class Verdict:
     rows: int
 
 
-def judge(rows: Rows) -> list[Verdict]:
-    """Return the verdict on each target."""
+def judge(rows: Rows, kind: str = "speed") -> list[Verdict]:
+    """Return the verdict on each target of a kind of run."""
     measured = [row for row in rows if row.times]
-    return [_judge(target, measured) for target in TARGETS]
+    targets = SESSION_TARGETS if kind == "onnxruntime" else TARGETS
+    return [_judge(target, measured) for target in targets]
 
 
 def _judge(target: Target, rows: Rows) -> Verdict:
@@ -131,6 +132,10 @@ def _is_small_float(row: Measured) -> bool:
     return (row.cell, row.type, row.threads) == ("small", "float32", 1)
 
 
+def _is_small(row: Measured) -> bool:
+    return row.cell == "small"
+
+
 def _microseconds(rows: Rows) -> Figures:
     return ((row.best() / 1000, row) for row in filter(_is_small_float, rows))
 
@@ -187,4 +192,21 @@ TARGETS = (
     Target("small of float32", 1.0, "times numpy", _to_peers(_is_small_float, ["numpy"])),
     Target("ties", 0.35, "times ordinary values", _to_own(lambda row: True, ORDINARY)),
     Target("extra memory", 1.0, "MiB", _memory, at_most=True),
+)
+
+# Of the same sessions without the library.
+SESSION_TARGETS = (
+    Target(
+        "columns of float32",
+        20.0,
+        "times the runtime's own",
+        _to_peers(lambda row: (row.cell, row.type) == ("columns", "float32")),
+    ),
+    Target(
+        "1 MiB or more",
+        1.0,
+        "times the runtime's own",
+        _to_peers(lambda row: row.nbytes >= _MIB),
+    ),
+    Target("small", 1.0, "times the runtime's own", _to_peers(_is_small)),
 )

@@ -37,10 +37,19 @@ def _accuracy(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     return [dataclasses.asdict(row) for row in rows]
 
 
+def _onnxruntime(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    from halfulp.bench.sessions import measure_sessions
+
+    effort = Effort(**options["effort"])
+    measured = measure_sessions(CELLS[job["cell"]], job["type"], job["threads"], effort)
+    return [dataclasses.asdict(measured)]
+
+
 _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], Any]] = {
     "speed": _speed,
     "memory": _memory,
     "accuracy": _accuracy,
+    "onnxruntime": _onnxruntime,
 }
 
 

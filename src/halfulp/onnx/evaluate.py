@@ -117,12 +117,16 @@ class PreparedModel:
         with model_errors("the model cannot be used"):
             check_types(self._proto, feeds, unknown=names)
 
+    def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what to feed, after every check that needs no run."""
+        given = check_inputs(self.inputs, self.defaults, inputs)
+        with model_errors("the model cannot be used"):
+            check_types(self._proto, {**self._large, **given})
+        return given
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the model as `run_model` does."""
-        given = check_inputs(self.inputs, self.defaults, inputs)
-        feeds = {**self._large, **given}
-        with model_errors("the model cannot be used"):
-            check_types(self._proto, feeds)
+        feeds = {**self._large, **self.check_inputs(inputs)}
         # ONNX's operators give infinities and NaNs without a word.
         with model_errors("the model fails"), np.errstate(all="ignore"):
             results = self._evaluator.run(None, feeds)

@@ -1,0 +1,248 @@
+"""ReduceSumSquare inside ONNX Runtime.
+
+May import element_types, errors and the native core only; and the package
+onnxruntime, when a function needs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import math
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp import _core
+from halfulp.element_types import BY_CODE
+from halfulp.errors import EngineError
+
+# The first that has the interface which native/onnxruntime/abi.h declares.
+_OLDEST = (1, 17)
+
+_BFLOAT16 = BY_CODE[16]
+_TENSOR_OF_BFLOAT16 = f"tensor({_BFLOAT16.name})"
+
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def library_path() -> str:
+    """Return the path of the library, for ``register_custom_ops_library``.
+
+    Returns
+    -------
+    str
+        Absolute. The library depends neither on Python nor on onnxruntime; any
+        language that registers libraries of operators can use it.
+
+    Raises
+    ------
+    EngineError
+        If this installation has none.
+    """
+    path = Path(_core.__file__).resolve().parent / "lib/libhalfulp_onnxruntime.so"
+    if not path.is_file():
+        raise EngineError(f"the library {str(path)!r} does not exist")
+    return str(path)
+
+
+def register(options: Any) -> None:
+    """Let halfulp compute ReduceSumSquare in every session made with `options`.
+
+    In the graph and in nested ones, of every opset, for all eight types; models
+    and other operators stay as they are. Doing it again changes nothing.
+
+    Parameters
+    ----------
+    options : onnxruntime.SessionOptions
+
+    Raises
+    ------
+    EngineError
+        If onnxruntime is missing, older than 1.17, or does not load the library.
+
+    Notes
+    -----
+    Results are those of `halfulp.reduce_sum_square`, bit for bit. The threads
+    are those of the session. What is wrong with a node, onnxruntime reports when
+    it makes the session, or runs it where only the data tells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnx.parser
+    >>> import onnxruntime
+    >>> import halfulp
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 18]>
+    ...     agraph (float[N] x) => (float[1] y) { y = ReduceSumSquare(x) }
+    ... ''').SerializeToString()
+    >>> options = onnxruntime.SessionOptions()
+    >>> halfulp.onnxruntime.register(options)
+    >>> session = onnxruntime.InferenceSession(model, options)
+    >>> session.run(None, {"x": np.array([4096, 1, 1], np.float32)})
+    [array([1.6777218e+07], dtype=float32)]
+    """
+    runtime = load()
+    if options in _registered:
+        return
+    path = library_path()
+    try:
+        options.register_custom_ops_library(path)
+    except Exception as error:  # onnxruntime has no family of its own
+        raise EngineError(
+            f"onnxruntime {runtime.__version__} does not load {path!r}: {_line(error)}"
+        ) from error
+    _registered.add(options)
+
+
+def InferenceSession(  # noqa: N802
+    model: Any,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Make a session of ONNX Runtime in which halfulp computes ReduceSumSquare.
+
+    Parameters
+    ----------
+    model : str, os.PathLike or bytes
+    sess_options : onnxruntime.SessionOptions, optional
+        halfulp is registered in it.
+    providers : sequence, optional
+        Default: the CPU.
+    **kwargs
+        For ``onnxruntime.InferenceSession``.
+
+    Returns
+    -------
+    onnxruntime.InferenceSession
+
+    Raises
+    ------
+    EngineError
+        As `register`. What onnxruntime raises about the model passes.
+    """
+    runtime = load()
+    options = runtime.SessionOptions() if sess_options is None else sess_options
+    register(options)
+    if isinstance(model, os.PathLike):
+        model = os.fspath(model)
+    return runtime.InferenceSession(
+        model, options, providers=providers or ["CPUExecutionProvider"], **kwargs
+    )
+
+
+def run(
+    session: Any, inputs: Mapping[str, Any], run_options: Any = None
+) -> dict[str, Any]:
+    """Run a session on arrays, bfloat16 among them.
+
+    The method ``run`` of a session knows no bfloat16, as NumPy has none of its own;
+    its OrtValues do, and share the memory of the arrays.
+
+    Parameters
+    ----------
+    session : onnxruntime.InferenceSession
+    inputs : mapping of str to array_like
+        By name; bfloat16 as of ml_dtypes.
+    run_options : onnxruntime.RunOptions, optional
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        The outputs by name, in the order of the model.
+
+    Raises
+    ------
+    EngineError
+        For bfloat16 inputs, if onnxruntime is older than 1.20. What else
+        onnxruntime raises passes.
+
+    Examples
+    --------
+    >>> import ml_dtypes
+    >>> import numpy as np
+    >>> import onnx.parser
+    >>> import halfulp
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 18]>
+    ...     agraph (bfloat16[N] x) => (bfloat16[1] y) { y = ReduceSumSquare(x) }
+    ... ''').SerializeToString()
+    >>> session = halfulp.onnxruntime.InferenceSession(model)
+    >>> halfulp.onnxruntime.run(session, {"x": np.array([3, 4], ml_dtypes.bfloat16)})
+    {'y': array([25], dtype=bfloat16)}
+    """
+    names = [value.name for value in session.get_outputs()]
+    values = (
+        *session.get_inputs(),
+        *session.get_overridable_initializers(),
+        *session.get_outputs(),
+    )
+    if all(value.type != _TENSOR_OF_BFLOAT16 for value in values):
+        results = session.run(names, dict(inputs), run_options)
+        return dict(zip(names, results, strict=True))
+    # Values share the memory of arrays, and do not keep it.
+    arrays = {name: _contiguous(array) for name, array in inputs.items()}
+    given = {name: _to_value(array) for name, array in arrays.items()}
+    results = session.run_with_ort_values(names, given, run_options)
+    return dict(zip(names, map(_from_value, results), strict=True))
+
+
+def _contiguous(array: Any) -> Any:
+    given = np.asarray(array)
+    return np.ascontiguousarray(given).reshape(given.shape)
+
+
+def _to_value(array: Any) -> Any:
+    runtime = load()
+    if array.dtype.name != "bfloat16":
+        return runtime.OrtValue.ortvalue_from_numpy(array)
+    try:
+        typed = runtime.OrtValue.ortvalue_from_numpy_with_onnx_type
+    except AttributeError:
+        raise EngineError(
+            f"onnxruntime {runtime.__version__} takes no bfloat16 from Python; "
+            "allowed: 1.20 and later"
+        ) from None
+    return typed(array.view(np.uint16), _BFLOAT16.code)
+
+
+def _from_value(value: Any) -> Any:
+    if value.data_type() != _TENSOR_OF_BFLOAT16:
+        return value.numpy()
+    shape = value.shape()
+    nbytes = _BFLOAT16.dtype.itemsize * math.prod(shape)
+    content = bytearray(ctypes.string_at(value.data_ptr(), nbytes))
+    return np.frombuffer(content, _BFLOAT16.dtype).reshape(shape)
+
+
+def load() -> Any:
+    """Return the package onnxruntime.
+
+    Raises
+    ------
+    EngineError
+        If it is missing or too old.
+    """
+    try:
+        onnxruntime: Any = importlib.import_module("onnxruntime")
+    except Exception as error:  # a release for another NumPy fails in several ways
+        raise EngineError(
+            "onnxruntime cannot be imported; install halfulp with the extra "
+            f"'onnxruntime': {_line(error)}"
+        ) from error
+    release = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+    if release < _OLDEST:
+        raise EngineError(
+            f"onnxruntime is {onnxruntime.__version__}; allowed: 1.17 and later"
+        )
+    return onnxruntime
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
