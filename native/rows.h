@@ -276,7 +276,7 @@ template <Type type>
 void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                      std::size_t columns, const States& states, bool fresh, void* scratch) {
   using Lane = Short<type>;
-  if (columns >= kShortRow) {
+  if (columns >= kRun * kNarrowWidth) {
     sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, states, fresh, scratch);
     return;
   }

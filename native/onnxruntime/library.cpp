@@ -300,7 +300,9 @@ struct Operator : OrtCustomOp {
     GetVariadicInputHomogeneity = zero;
     GetVariadicOutputMinArity = zero;
     GetVariadicOutputHomogeneity = zero;
-    GetStartVersion = [](const OrtCustomOp*) { return 1; };
+    // Not 1, or runtimes before 1.27 would take their own kernels for this operator's when
+    // they fold constants, and fail.
+    GetStartVersion = [](const OrtCustomOp*) { return 0; };
     GetEndVersion = [](const OrtCustomOp*) { return std::numeric_limits<int>::max(); };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info,
                         void** kernel) {
