@@ -41,7 +41,9 @@ def _squares_that_sum_to(target: int, dtype: np.dtype, length: int) -> list[int]
 
 def _scaled(roots: list[int], exponent: int, dtype: np.dtype) -> np.ndarray:
     """roots * 2**exponent; the type holds each exactly or it is dropped."""
-    kept = [r for r in roots if r % 2 ** max(_least_exponent(dtype) - exponent, 0) == 0]
+    grain = 2 ** max(_least_exponent(dtype) - exponent, 0)
+    most = EMAX[dtype.name] + 1 - exponent
+    kept = [r for r in roots if r % grain == 0 and r.bit_length() <= most]
     return np.array([math.ldexp(r, exponent) for r in kept]).astype(dtype)
 
 
@@ -81,9 +83,15 @@ def wide_exponents(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.nda
     return from_bits(bits_of(powers) + rng.integers(-1, 2, powers.shape), dtype)
 
 
-def ties_and_neighbours(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
-    """Sums equal to a midpoint of two results, and the least bit above or below it."""
-    p, least = PRECISION[dtype.name], _least_exponent(dtype)
+def ties_and_neighbours(
+    rng: Generator, dtype: np.dtype, rows: int, n: int, target: np.dtype | None = None
+) -> np.ndarray:
+    """Sums equal to a midpoint of two results, and the least bit above or below it.
+
+    The results are of `target`, by default of `dtype`.
+    """
+    target = target or dtype
+    p, least = PRECISION[target.name], _least_exponent(target)
     result = np.zeros((rows, n), dtype)
     for row in result:
         # (2m + 1) * 2^shift is a midpoint of the type in units of 2^(2 * exponent)
@@ -94,11 +102,11 @@ def ties_and_neighbours(rng: Generator, dtype: np.dtype, rows: int, n: int) -> n
         else:
             m = int(rng.integers(2 ** (p - 1), 2**p))
             shift = int(rng.integers(1, 50))
-            lowest = max((least - shift) // 2, least)
-            highest = (EMAX[dtype.name] - p - shift) // 2
+            lowest = max((least - shift) // 2, _least_exponent(dtype))
+            highest = (min(EMAX[dtype.name], EMAX[target.name]) - p - shift) // 2
             exponent = int(rng.integers(lowest, max(highest, lowest + 1)))
-        target = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
-        values = _scaled(_squares_that_sum_to(target, dtype, n), exponent, dtype)
+        total = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
+        values = _scaled(_squares_that_sum_to(total, dtype, n), exponent, dtype)
         row[: len(values)] = values
     return result
 

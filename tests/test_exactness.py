@@ -55,6 +55,15 @@ def test_sums_are_rounded_once_to_any_float_type(
         assert_sum_square(expected(x, 1, target), x, 1, dtype=target)
 
 
+@pytest.mark.parametrize("target", FLOATS, ids=lambda t: f"to_{t}")
+@by_float
+def test_midpoints_of_another_type_are_not_rounded_twice(
+    rng: np.random.Generator, dtype: np.dtype, target: np.dtype
+) -> None:
+    x = hard_rows.ties_and_neighbours(rng, dtype, ROWS, 33, target)
+    assert_sum_square(expected(x, 1, target), x, 1, dtype=target)
+
+
 @by_integer
 def test_integers_are_exact_modulo_2_to_the_n(
     rng: np.random.Generator, dtype: np.dtype
