@@ -5,13 +5,24 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-interop test-aarch64 fuzz lint format stub bench peers clean
+.PHONY: run test test-onnxruntime-matrix test-interop test-aarch64 fuzz lint format stub bench peers clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
 
 test: .venv/test
 	$(BIN)/python -m pytest
+
+# The oldest onnxruntime that works with NumPy 2, and the newest, each out of a folder of
+# its own; with models that skl2onnx makes.
+ONNXRUNTIMES := onnxruntime==1.19.0 onnxruntime
+test-onnxruntime-matrix: .venv/test
+	$(PIP) scikit-learn skl2onnx
+	set -e; for release in $(ONNXRUNTIMES); do \
+	  rm -rf build/onnxruntime; \
+	  $(PIP) --no-deps --target build/onnxruntime $$release; \
+	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/test_onnxruntime.py; \
+	done
 
 # PyTorch and JAX, several hundred megabytes: not part of the default run.
 TORCH ?= torch
@@ -24,7 +35,7 @@ AARCH64 := build/aarch64
 test-aarch64: .venv/test
 	mkdir -p $(AARCH64)
 	aarch64-linux-gnu-g++ -std=c++17 -O3 -ffp-contract=off -Wno-psabi -static -pthread \
-	  $(filter-out %/bindings.cpp %/target_avx2.cpp %/target_avx512.cpp,$(filter %.cpp,$(CPP))) \
+	  $(filter-out %/bindings.cpp %/library.cpp %/target_avx2.cpp %/target_avx512.cpp,$(filter %.cpp,$(CPP))) \
 	  tests/native/run_cases.cpp -o $(AARCH64)/run_cases
 	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
 	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases
@@ -38,12 +49,12 @@ lint: .venv/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/clang-format --dry-run --Werror $(filter %.h %.cpp %.inc,$(CPP))
 
 format: .venv/lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(CPP)
+	$(BIN)/clang-format -i $(filter %.h %.cpp %.inc,$(CPP))
 
 stub: .venv/lint
 	$(BIN)/python -m nanobind.stubgen -m halfulp._core -o src/halfulp/_core.pyi
@@ -52,6 +63,8 @@ stub: .venv/lint
 bench: .venv/bench
 	$(BIN)/halfulp bench --memory --json build/benchmarks.json \
 	  --plot docs/benchmarks.svg --markdown docs/benchmarks.md
+	$(BIN)/halfulp bench onnxruntime --json build/benchmarks-onnxruntime.json \
+	  --plot docs/benchmarks-onnxruntime.svg --markdown docs/benchmarks-onnxruntime.md
 
 # The table "What others give" of the README.
 peers: .venv/peers

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp import cli
-from halfulp.bench import measure, output, plot, report, results, targets
+from halfulp import cli, output
+from halfulp.bench import measure, plot, report, results, targets
 from halfulp.bench.accuracy import (
     ACCURACY_TYPES,
     DISTRIBUTIONS,
@@ -35,6 +35,12 @@ from halfulp.bench.machine import describe
 from halfulp.bench.memory import extra_memory
 from halfulp.bench.peers import PEERS, Peer, as_array
 from halfulp.bench.results import Errors, Measured, Run
+from halfulp.bench.sessions import (
+    EXPRESSION,
+    SESSION_CELLS,
+    SESSION_TYPES,
+    measure_sessions,
+)
 from halfulp.errors import ArgumentError, HalfulpError
 from oracle import PRECISION, from_bits
 
@@ -85,6 +91,26 @@ def accuracy_run() -> Run:
     ]
     rows.append(Errors("float32", "normal", "torch", 10, [], "ImportError: none"))
     return Run("accuracy", "halfulp bench accuracy", describe([]), PEERS_SHOWN, rows)
+
+
+def sessions_run() -> Run:
+    rows = []
+    for type_name in SESSION_TYPES:
+        for cell in SESSION_CELLS.values():
+            for threads in (1, 2):
+                nbytes = cell.bytes_touched(TYPES[type_name])
+                row = Measured(cell.name, type_name, threads, nbytes)
+                row.times = {"halfulp": [nbytes / 10]}
+                if type_name.startswith("u"):
+                    row.missing = {results.RUNTIME: "NotImplemented: no kernel"}
+                else:
+                    row.times[results.RUNTIME] = [nbytes / threads]
+                rows.append(row)
+    settings = {"peers": {results.RUNTIME: EXPRESSION}}
+    return Run("onnxruntime", "halfulp bench onnxruntime", describe([]), settings, rows)
+
+
+RUNS = [a_run(), accuracy_run(), sessions_run()]
 
 
 # --- the cells
@@ -192,12 +218,19 @@ def test_a_cell_that_does_not_fit_memory_is_skipped(
     assert row.skipped == "needs 4 MiB of memory, 1 MiB are free"
 
 
+def test_two_sessions_are_compared_in_every_cell() -> None:
+    for cell in map(smaller, SESSION_CELLS.values()):
+        row = measure_sessions(cell, "float64", 1, EFFORT)
+        assert row.times.keys() == {"halfulp", "onnxruntime"}
+        assert not row.missing
+
+
 def test_hopeless_peers_have_few_turns() -> None:
     effort = measure.Effort(repeats=3, turn_ns=0, hopeless_after=1)
     times: dict[str, list[float]] = {}
     constant = {"limit": 1, "halfulp": 100, "fast": 2, "slow": 3, "hopeless": 9}
     timed = {name: lambda ns=ns: ns for name, ns in constant.items()}
-    measure._take_turns(timed, effort, times)
+    measure.take_turns(timed, effort, times)
     counts = {name: len(values) for name, values in times.items()}
     assert counts == {"limit": 3, "halfulp": 3, "fast": 3, "slow": 3, "hopeless": 1}
 
@@ -243,7 +276,7 @@ def test_extra_memory_is_a_figure_where_the_system_has_one() -> None:
 # --- results, tables, pictures and files
 
 
-@pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
 def test_a_run_survives_json(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(results.to_json(run))
@@ -275,7 +308,7 @@ def test_figures_follow_from_the_best_times() -> None:
     assert row.ratio_to("numpy") == 3
 
 
-@pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
 def test_tables_fit_80_columns(run: Run) -> None:
     from rich.console import Console
 
@@ -324,7 +357,7 @@ def test_verdicts_name_the_worst_row() -> None:
     assert (threads.worst, threads.misses, threads.rows) == (1.5, 1, 1)
 
 
-@pytest.mark.parametrize("run", [a_run(), accuracy_run()], ids=lambda run: run.kind)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
 def test_pictures_are_drawn(run: Run) -> None:
     pytest.importorskip("matplotlib")
     few = [row for row in run.rows if row.type in ("float32", "float16")]
@@ -462,9 +495,31 @@ def test_accuracy_from_end_to_end(
     assert max(max(row.ulps) for row in run.rows) <= 0.5
 
 
+def test_sessions_from_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    options = ["--quick", "--types", "float32,uint64", "--cells", "small"]
+    command = ["bench", "onnxruntime", *options, "--json", str(path)]
+    assert cli.main([*command, "--markdown", str(tmp_path / "run.md")]) == 0
+    shown = capsys.readouterr().out
+    assert "with halfulp" in shown
+    assert "no kernel" in shown
+    assert "small ≥ 1 times the runtime's" in shown
+    text = (tmp_path / "run.md").read_text()
+    assert text.startswith("# Speed inside ONNX Runtime\n")
+    run = results.load(path)
+    known, unknown = run.rows
+    assert known.times.keys() == {"halfulp", "onnxruntime"}
+    assert unknown.times.keys() == {"halfulp"}
+    assert "NOT_IMPLEMENTED" in unknown.missing["onnxruntime"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ("onnxruntime --types bfloat16", "no type 'bfloat16'; allowed: float16"),
+        ("onnxruntime --cells strided", "no cell 'strided'; allowed: flat, rows"),
         ("--cells none", "no cell 'none'; allowed: flat, rows"),
         ("--types float", "no type 'float'; allowed: bfloat16"),
         ("--peers numpy,scipy", "no peer 'scipy'; allowed: numpy"),

@@ -1,4 +1,4 @@
-"""Every example in a docstring and in the README does what it shows."""
+"""Every example in a docstring, the README and docs/ does what it shows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def test_examples_in_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-def test_examples_in_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["README.md", "docs/onnxruntime.md"])
+def test_examples_in_documents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(__file__).parents[1]
-    monkeypatch.chdir(root)  # where its reader stands
-    result = doctest.testfile(str(root / "README.md"), module_relative=False)
+    monkeypatch.chdir(root)  # where their reader stands
+    result = doctest.testfile(str(root / name), module_relative=False)
     assert result.attempted > 5
     assert result.failed == 0
 

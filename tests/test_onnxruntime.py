@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -48,6 +49,9 @@ WITNESS = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)
 EXACT = np.float32(16777218)
 
 OPSETS = (1, 7, 10, 11, 12, 13, 17, 18, 21, onnx.defs.onnx_opset_version())
+RELEASE = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+# What this release can be fed from Python.
+NAMES = [name for name in DTYPES if name != "bfloat16" or RELEASE >= (1, 20)]
 LEVELS = [
     getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{name}")
     for name in ("DISABLE_ALL", "ENABLE_BASIC", "ENABLE_EXTENDED", "ENABLE_ALL")
@@ -84,7 +88,7 @@ def arrays(rng: np.random.Generator, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_type_and_opset(name: str, opset: int, rng: np.random.Generator) -> None:
     data = arrays(rng, DTYPES[name])
     for axes in ([], [1], [-1, 0], [2, 2, -1, 1]):
@@ -130,7 +134,7 @@ def test_absent_axes(form: str, noop: int) -> None:
     assert_same_bits(run(proto, feeds)["reduced"], want)
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_rank_0_is_squared(name: str, keepdims: int) -> None:
     data = np.array(3, DTYPES[name])
@@ -141,7 +145,7 @@ def test_rank_0_is_squared(name: str, keepdims: int) -> None:
         assert_same_bits(run(proto, feeds)["reduced"], np.array(9, DTYPES[name]))
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_empty_sets_sum_to_0(name: str, axis: int | None, keepdims: int) -> None:
@@ -162,7 +166,11 @@ def test_shapes_and_axes_may_change_from_run_to_run(rng: np.random.Generator) ->
             assert_same_bits(got, halfulp.reduce_sum_square(x, axes))
 
 
-@pytest.mark.parametrize("case", reports("run"), ids=lambda case: case["id"])
+@pytest.mark.parametrize(
+    "case",
+    [case for case in reports("run") if case["data"]["type"] in NAMES],
+    ids=lambda case: case["id"],
+)
 def test_public_reports_give_the_expected_bits(case: dict[str, Any]) -> None:
     proto, feeds = report_model(case)
     assert_same_bits(run(proto, feeds)["reduced"], report_array(case["expect"]))
@@ -290,7 +298,8 @@ def test_models_of_skl2onnx(name: str, opset: int, rng: np.random.Generator) -> 
     x = rng.standard_normal((40, 4))
     y = (x[:, 0] > 0).astype(np.int64)
     kind = {"float32": FloatTensorType, "float64": DoubleTensorType}[name]
-    tolerance = {"float32": 1e-3, "float64": 1e-9}[name]
+    # Some of these subtract squares and take roots: half of the digits are left.
+    tolerance = {"float32": 1e-2, "float64": 1e-6}[name]
     given = x.astype(name)
     for label, estimator, method in estimators():
         estimator.fit(x, y)
@@ -311,14 +320,17 @@ def test_models_of_skl2onnx(name: str, opset: int, rng: np.random.Generator) -> 
 
 
 def test_a_session_without_the_library_is_as_ever() -> None:
-    proto, feeds = reduce_model(np.array([70000, 70000], np.int32), keepdims=0)
+    # 94906267^2 + 9 is odd, of 54 bits.
+    proto, feeds = reduce_model(np.array([94906267, 3], np.int64), keepdims=0)
     data = proto.SerializeToString()
+    alone = onnxruntime.InferenceSession(data, quiet()).run(None, feeds)[0]
+    own = onnxruntime.InferenceSession(data, quiet())
+    ours = halfulp.onnxruntime.InferenceSession(data, quiet())
     for _ in range(2):
-        own = onnxruntime.InferenceSession(data, quiet())
-        ours = halfulp.onnxruntime.InferenceSession(data, quiet())
-        assert ours.run(None, feeds)[0] == 1210065408
-        assert own.run(None, feeds)[0] == 2147483647  # it saturates
-        assert ours.run(None, feeds)[0] == 1210065408
+        assert ours.run(None, feeds)[0] == 9007199515875298
+        assert own.run(None, feeds)[0] == alone
+    if RELEASE >= (1, 32):
+        assert alone == 9007199515875296  # through float64
 
 
 def test_many_threads_may_call_one_session(rng: np.random.Generator) -> None:
@@ -480,6 +492,15 @@ def test_axes_that_are_no_list_are_an_error() -> None:
             run(proto, feeds)
 
 
+def test_more_axes_than_any_array_has_are_an_error() -> None:
+    proto = model(
+        f"(float[1] x) => (y) <int64[65] shape = {{{', '.join(['1'] * 65)}}}> "
+        "{ r = Reshape(x, shape) y = ReduceSumSquare<keepdims=0>(r) }"
+    )
+    with pytest.raises(Exception, match="data has rank 65; allowed: up to 64"):
+        run(proto, {"x": np.float32([1])})
+
+
 def test_a_session_survives_a_failed_run() -> None:
     proto, feeds = reduce_model(DATA, axes=[0], form="input", keepdims=0)
     live = session(proto)
@@ -489,6 +510,14 @@ def test_a_session_survives_a_failed_run() -> None:
         assert live.run(None, feeds)[0].tolist() == [9, 17, 29]
 
 
+@pytest.mark.skipif(RELEASE >= (1, 20), reason="this onnxruntime takes bfloat16")
+def test_bfloat16_is_one_error_where_onnxruntime_takes_none() -> None:
+    proto, feeds = reduce_model(np.array([3, 4], ml_dtypes.bfloat16))
+    with pytest.raises(EngineError, match=r"takes no bfloat16 .* allowed: 1\.20"):
+        run(proto, feeds)
+
+
+@pytest.mark.skipif("bfloat16" not in NAMES, reason="this onnxruntime takes none")
 def test_bfloat16_through_ort_values() -> None:
     data = np.array([[3, 4], [256, 1]], ml_dtypes.bfloat16)
     proto, feeds = reduce_model(data, axes=[1], form="input", keepdims=0)
@@ -527,6 +556,35 @@ def test_an_onnxruntime_too_old_is_one_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "onnxruntime", old)
     with pytest.raises(EngineError, match=r"is 1\.16\.3; allowed: 1\.17 and later"):
         halfulp.onnxruntime.register(None)
+
+
+def test_a_runtime_too_old_for_the_library_gets_one_error() -> None:
+    told = []
+    address = ctypes.c_void_p
+
+    @ctypes.CFUNCTYPE(address, ctypes.c_int, ctypes.c_char_p)
+    def create_status(code: int, message: bytes) -> int:
+        told.append((code, message.decode()))
+        return 1
+
+    functions = (address * 1)(ctypes.cast(create_status, address))
+    version = ctypes.create_string_buffer(b"1.16.3")
+
+    @ctypes.CFUNCTYPE(address, ctypes.c_uint32)
+    def get_api(wanted: int) -> int | None:
+        return ctypes.addressof(functions) if wanted <= 16 else None
+
+    @ctypes.CFUNCTYPE(address)
+    def get_version_string() -> int:
+        return ctypes.addressof(version)
+
+    base = (address * 2)(
+        *(ctypes.cast(f, address) for f in (get_api, get_version_string))
+    )
+    register = ctypes.CDLL(halfulp.onnxruntime.library_path()).RegisterCustomOps
+    register.restype = address
+    assert register(None, base) == 1
+    assert told == [(1, "halfulp: onnxruntime is 1.16.3; allowed: 1.17 and later")]
 
 
 def test_a_library_that_cannot_be_loaded_is_one_error(
@@ -594,15 +652,18 @@ def test_memory_does_not_grow() -> None:
     def some(n: int) -> None:
         for i in range(n):
             live.run(None, feeds)
-            if i % 10 == 0:
+            # Before 1.23 the runtime loses every error that an operator returns.
+            if i % 10 == 0 and RELEASE >= (1, 23):
                 with pytest.raises(Exception, match="out of range"):
                     live.run(None, bad)
             if i % 200 == 0:
                 session(proto, intra_op_num_threads=1).run(None, feeds)
         gc.collect()
 
-    some(inferences // 10)
-    before = resident_bytes()
-    some(inferences)
-    # A leak of 64 bytes an inference would be more; arenas and logs vary by less.
-    assert resident_bytes() - before < max(1 << 20, inferences * 64)
+    # A leak grows in every round; arenas and logs grow in some.
+    growth = []
+    for _ in range(6):
+        before = resident_bytes()
+        some(inferences // 6)
+        growth.append(resident_bytes() - before)
+    assert min(growth) < 8 * inferences // 6

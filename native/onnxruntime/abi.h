@@ -12,6 +12,8 @@ namespace halfulp::onnxruntime {
 
 // The release that brought operators with a range of versions, 1.17.
 inline constexpr std::uint32_t kApiVersion = 17;
+// The release that brought the last entry below, 1.24.
+inline constexpr std::uint32_t kNewerApiVersion = 24;
 
 struct OrtCustomOpDomain;
 struct OrtKernelContext;
@@ -22,7 +24,7 @@ struct OrtTensorTypeAndShapeInfo;
 struct OrtValue;
 
 struct OrtApi {
-  void (*functions[275])();
+  void (*functions[415])();  // as many as the runtime's version has
 };
 
 struct OrtApiBase {
@@ -89,12 +91,15 @@ inline constexpr Entry<274, OrtStatus*(const OrtKernelContext*, void (*f)(void*,
                                        std::size_t total, std::size_t batches, void* user)>
     KernelContext_ParallelFor;
 
+// Of the newer version: the dimensions lie where the value has them.
+inline constexpr Entry<414, OrtStatus*(const OrtValue*, int* type, const std::int64_t**,
+                                       std::size_t*)>
+    GetTensorElementTypeAndShapeDataReference;
+
 // Calls functions of one runtime.
 class Api {
  public:
   explicit Api(const OrtApi* api) : api_(api) {}
-
-  const OrtApi* get() const { return api_; }
 
   template <std::size_t place, class Result, class... Declared, class... Given>
   Result operator()(Entry<place, Result(Declared...)>, Given... arguments) const {

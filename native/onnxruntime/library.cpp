@@ -6,6 +6,7 @@
 // node tells by its attributes and inputs what its version means.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -46,6 +47,22 @@ OrtStatus* guarded(Api api, F f) noexcept {
 
 void check(OrtStatus* status) {
   if (status) throw Failure{status};
+}
+
+// What is known of a runtime. A process may hold several.
+struct Runtime {
+  // The operators. Sessions do not own it, so there is one for all of them.
+  OrtCustomOpDomain* domain = nullptr;
+  bool is_newer = false;
+};
+
+// That of an interface, for as long as the process lives, like all that sessions refer to:
+// they end at whatever time.
+Runtime& runtime_of(const OrtApi* api) {
+  static std::mutex mutex;
+  static auto* const runtimes = new std::map<const OrtApi*, Runtime>;
+  const std::lock_guard<std::mutex> guard(mutex);
+  return (*runtimes)[api];
 }
 
 // Whether a call succeeded that need not.
@@ -91,7 +108,9 @@ std::string text_of(Get get) {
 // The kernel of one node.
 class Node {
  public:
-  Node(Api api, Type type, const OrtKernelInfo* info) : api_(api), type_(type) {
+  Node(const OrtApi* runtime, Type type, const OrtKernelInfo* info)
+      : api_(runtime), is_newer_(runtime_of(runtime).is_newer), type_(type) {
+    const Api api = api_;
     const std::string name = text_of([&](char* text, std::size_t* size) {
       return api(KernelInfo_GetNodeName, info, text, size);
     });
@@ -208,13 +227,20 @@ class Node {
 
   // Returns the rank and writes as many dimensions.
   int shape_of(const OrtValue* value, const char* what, std::int64_t* shape) const {
-    OrtTensorTypeAndShapeInfo* info = nullptr;
-    check(api_(GetTensorTypeAndShape, value, &info));
     std::size_t rank = 0;
-    OrtStatus* status = api_(GetDimensionsCount, info, &rank);
-    if (!status && rank <= kMaxRank) status = api_(GetDimensions, info, shape, rank);
-    api_(ReleaseTensorTypeAndShapeInfo, info);
-    check(status);
+    if (is_newer_) {
+      int type;
+      const std::int64_t* dimensions = nullptr;
+      check(api_(GetTensorElementTypeAndShapeDataReference, value, &type, &dimensions, &rank));
+      if (rank <= kMaxRank) std::copy_n(dimensions, rank, shape);
+    } else {
+      OrtTensorTypeAndShapeInfo* info = nullptr;
+      check(api_(GetTensorTypeAndShape, value, &info));
+      OrtStatus* status = api_(GetDimensionsCount, info, &rank);
+      if (!status && rank <= kMaxRank) status = api_(GetDimensions, info, shape, rank);
+      api_(ReleaseTensorTypeAndShapeInfo, info);
+      check(status);
+    }
     if (rank > kMaxRank) {
       fail(what + (" has rank " + std::to_string(rank)) + "; allowed: up to " +
            std::to_string(kMaxRank));
@@ -266,6 +292,7 @@ class Node {
   }
 
   Api api_;
+  bool is_newer_;
   Type type_;
   std::string where_;  // how errors begin
   bool keepdims_;
@@ -306,7 +333,7 @@ struct Operator : OrtCustomOp {
     GetEndVersion = [](const OrtCustomOp*) { return std::numeric_limits<int>::max(); };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info,
                         void** kernel) {
-      return guarded(Api(api), [&] { *kernel = new Node(Api(api), type_of(op), info); });
+      return guarded(Api(api), [&] { *kernel = new Node(api, type_of(op), info); });
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
       const Node& node = *static_cast<const Node*>(kernel);
@@ -318,8 +345,7 @@ struct Operator : OrtCustomOp {
   static Type type_of(const OrtCustomOp* op) { return static_cast<const Operator*>(op)->type; }
 };
 
-// The operators. Sessions refer to them until they end, at whatever time that is: they live
-// as long as the process.
+// The operators, for as long as the process lives.
 const std::vector<Operator>& operators() {
   static const auto* const all = [] {
     auto* made = new std::vector<Operator>;
@@ -329,29 +355,37 @@ const std::vector<Operator>& operators() {
   return *all;
 }
 
-// The domain of the operators in one runtime; a process may hold several. Sessions do not
-// own it, so there is one for all of them.
-OrtCustomOpDomain* domain_of(Api api) {
-  static std::mutex mutex;
-  static auto* const domains = new std::map<const OrtApi*, OrtCustomOpDomain*>;
-  const std::lock_guard<std::mutex> guard(mutex);
-  OrtCustomOpDomain*& domain = (*domains)[api.get()];
-  if (domain) return domain;
-  OrtCustomOpDomain* made = nullptr;
-  check(api(CreateCustomOpDomain, "", &made));
+OrtCustomOpDomain* make_domain(Api api) {
+  OrtCustomOpDomain* domain = nullptr;
+  check(api(CreateCustomOpDomain, "", &domain));
   for (const Operator& op : operators()) {
-    if (OrtStatus* status = api(CustomOpDomain_Add, made, &op)) {
-      api(ReleaseCustomOpDomain, made);
+    if (OrtStatus* status = api(CustomOpDomain_Add, domain, &op)) {
+      api(ReleaseCustomOpDomain, domain);
       throw Failure{status};
     }
   }
-  return domain = made;
+  return domain;
+}
+
+// Of 1.x; GetApi would log an error where it is too old.
+int minor_release(const OrtApiBase* base) {
+  int minor = 0;
+  return std::sscanf(base->GetVersionString(), "1.%d", &minor) == 1 ? minor : 0;
 }
 
 OrtStatus* register_in(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   if (const OrtApi* found = base->GetApi(kApiVersion)) {
     const Api api(found);
-    return guarded(api, [&] { check(api(AddCustomOpDomain, options, domain_of(api))); });
+    return guarded(api, [&] {
+      static std::mutex mutex;
+      const std::lock_guard<std::mutex> guard(mutex);
+      Runtime& runtime = runtime_of(found);
+      if (!runtime.domain) {
+        runtime.is_newer = minor_release(base) >= static_cast<int>(kNewerApiVersion);
+        runtime.domain = make_domain(api);
+      }
+      check(api(AddCustomOpDomain, options, runtime.domain));
+    });
   }
   const Api api(base->GetApi(1));
   return guarded(api, [&] {

@@ -138,8 +138,9 @@ def run(
     """
     from halfulp.engines import check_engine, run_in_engine
     from halfulp.onnx.evaluate import PreparedModel
-    from halfulp.onnx.files import check_writable, load_arrays, save_arrays
+    from halfulp.onnx.files import load_arrays, save_arrays
     from halfulp.onnx.report import output_facts
+    from halfulp.output import check_target
 
     check_engine(engine)
     feeds = _load_inputs(inputs or [])
@@ -147,7 +148,7 @@ def run(
     expected = load_arrays(beside) if beside.is_file() else {}
     prepared = PreparedModel(model)
     if output is not None:
-        check_writable(output)
+        check_target(output)
         for value in prepared.outputs:
             kind = value.type.WhichOneof("value")
             if kind not in ("tensor_type", None):

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from halfulp.errors import ArgumentError
 
 
 def check_target(path: Path) -> None:
-    """Raise an ArgumentError unless `write_whole` may write to `path`."""
+    """Raise an ArgumentError unless `whole_file` may write to `path`."""
     if path.exists() and not path.is_file():
         raise ArgumentError(f"the output {str(path)!r} exists and is no file")
     if not path.parent.is_dir():
         raise ArgumentError(f"the folder of the output {str(path)!r} does not exist")
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file; until all is written, what was at `path` stays there.
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to write; until the block ends well, what was at `path` stays there.
 
     Raises
     ------
@@ -32,11 +36,19 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise ArgumentError(f"cannot write {str(path)!r}: {error.strerror}") from error
+        raise ArgumentError(
+            f"the output {str(path)!r} cannot be written: {error.strerror}"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file as `whole_file` does."""
+    with whole_file(path) as file:
+        file.write(content)

@@ -269,8 +269,8 @@ def _check_outputs(
     as_json: Path | None, plot: Path | None, markdown: Path | None
 ) -> None:
     """Find out what cannot be written before minutes of measuring."""
-    from halfulp.bench.output import check_target
     from halfulp.bench.plot import check_plot
+    from halfulp.output import check_target
 
     for path in (as_json, plot, markdown):
         if path is not None:
@@ -340,9 +340,9 @@ def _finish(
     from rich.console import Console
 
     from halfulp.bench import report
-    from halfulp.bench.output import write_whole
     from halfulp.bench.plot import draw
     from halfulp.bench.results import to_json
+    from halfulp.output import write_whole
 
     if as_json is not None:
         write_whole(as_json, to_json(run).encode())

@@ -1,13 +1,12 @@
 """Reads models and arrays from files, and writes arrays.
 
-May import errors, faults and tensors only. Nothing in a file is ever executed:
+May import errors, output, faults and tensors only. Nothing in a file is ever executed:
 NumPy files are read and written without pickle.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from onnx import ModelProto, TensorProto
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.onnx.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
+from halfulp.output import whole_file
 
 
 def load_model(model: Any) -> ModelProto:
@@ -90,33 +90,16 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     return loaded
 
 
-def check_writable(path: Path) -> None:
-    """Raise a ModelError unless `save_arrays` may write to `path`."""
-    if path.exists() and not path.is_file():
-        raise ModelError(f"the output {str(path)!r} exists and is no file")
-    if not path.parent.is_dir():
-        raise ModelError(f"the folder of the output {str(path)!r} does not exist")
-
-
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write an .npz file of named arrays, whole or not at all.
 
     Raises
     ------
-    ModelError
+    ArgumentError
         If it cannot be written; what was at `path` is still there.
     """
-    check_writable(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    with model_errors(f"the output {str(path)!r} cannot be written"):
-        try:
-            with temporary.open("xb") as file:
-                _write_npz(file, arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        _write_npz(file, arrays)
 
 
 def _write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
