@@ -62,7 +62,8 @@ stub: .venv/lint
 # docs/benchmarks.md and its picture, from one run of half an hour on a quiet machine.
 bench: .venv/bench
 	$(BIN)/halfulp bench --memory --json build/benchmarks.json \
-	  --plot docs/benchmarks.svg --markdown docs/benchmarks.md
+	  --plot docs/benchmarks.svg --markdown build/benchmarks.md
+	cat build/benchmarks.md benchmarks/notes.md > docs/benchmarks.md
 	$(BIN)/halfulp bench onnxruntime --json build/benchmarks-onnxruntime.json \
 	  --plot docs/benchmarks-onnxruntime.svg --markdown docs/benchmarks-onnxruntime.md
 
