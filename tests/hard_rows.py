@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oracle import PRECISION, from_bits
+from oracle import PRECISION, bits, from_bits
 
 EMAX = {"bfloat16": 127, "float16": 15, "float32": 127, "float64": 1023}
 
@@ -56,7 +56,7 @@ def any_bits(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
 
 def bits_below_two(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
     """Uniform bit patterns of |x| < 2, each row times its own power of two."""
-    raw = bits_of(any_bits(rng, dtype, rows, n))
+    raw = bits(any_bits(rng, dtype, rows, n))
     top_exponent_bit = raw.dtype.type(1 << (8 * dtype.itemsize - 2))
     small = from_bits(raw & ~top_exponent_bit, dtype)
     with np.errstate(under="ignore"):
@@ -80,7 +80,7 @@ def wide_exponents(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.nda
     """Powers of two and their neighbours, over a precision's worth of exponents."""
     p = PRECISION[dtype.name]
     powers = np.ldexp(1.0, rng.integers(-p // 2 - 3, 5, (rows, n))).astype(dtype)
-    return from_bits(bits_of(powers) + rng.integers(-1, 2, powers.shape), dtype)
+    return from_bits(bits(powers) + rng.integers(-1, 2, powers.shape), dtype)
 
 
 def ties_and_neighbours(
@@ -148,16 +148,12 @@ def near_underflow(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.nda
 def special_values(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
     """One infinity, one NaN, or both, anywhere; and overflow without either."""
     result = normal_values(rng, dtype, rows, n)
-    largest = from_bits(bits_of(np.array(np.inf, dtype)) - 1, dtype)
+    largest = from_bits(bits(np.array(np.inf, dtype)) - 1, dtype)
     choices = np.array([np.inf, -np.inf, np.nan, -np.nan, largest]).astype(dtype)
     for _ in range(2):
         where = rng.integers(0, n, rows)
         result[np.arange(rows), where] = rng.choice(choices, rows)
     return result
-
-
-def bits_of(array: np.ndarray) -> np.ndarray:
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 FAMILIES: tuple[Family, ...] = (
