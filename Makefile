@@ -21,7 +21,7 @@ test-onnxruntime-matrix: .venv/test
 	set -e; for release in $(ONNXRUNTIMES); do \
 	  rm -rf build/onnxruntime; \
 	  $(PIP) --no-deps --target build/onnxruntime $$release; \
-	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/test_onnxruntime.py; \
+	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/test_engines.py tests/test_onnxruntime.py; \
 	done
 
 # PyTorch and JAX, several hundred megabytes: not part of the default run.

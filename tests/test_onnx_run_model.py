@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,16 +11,7 @@ import pytest
 
 from halfulp import ModelError
 from halfulp.onnx import run_model
-from onnx_models import (
-    DATA,
-    DTYPES,
-    function,
-    model,
-    reduce_model,
-    report_array,
-    report_model,
-    reports,
-)
+from onnx_models import DATA, function, model, reduce_model
 from oracle import assert_same_bits, expected
 
 # 4096^2 + 1 + 1: onnx's own implementation loses both ones, halfulp does not.
@@ -29,57 +19,16 @@ WITNESS = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)
 EXACT = np.float32(16777218)
 
 
-@pytest.mark.parametrize("case", reports("run"), ids=lambda case: case["id"])
-def test_public_reports_give_the_expected_bits(case: dict[str, Any]) -> None:
-    proto, feeds = report_model(case)
-    result = run_model(proto, feeds)["reduced"]
-    assert_same_bits(result, report_array(case["expect"]))
-
-
-@pytest.mark.parametrize("opset", [1, 6, 10, 11, 12, 13, 17])
-@pytest.mark.parametrize("axes", [None, [], [1], [-1], [0, 2], [2, 2, -1], [1, 0, 2]])
-@pytest.mark.parametrize("keepdims", [None, 0, 1])
-def test_axes_as_attribute(opset: int, axes: list[int] | None, keepdims: Any) -> None:
-    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    form = "absent" if axes is None else "attr"
-    proto, feeds = reduce_model(
-        data, opset=opset, axes=axes, form=form, keepdims=keepdims
-    )
-    axis = tuple({a % 3 for a in axes}) if axes else None
-    want = expected(data, axis, keepdims=keepdims != 0)
-    assert_same_bits(run_model(proto, feeds)["reduced"], want)
-
-
-@pytest.mark.parametrize("opset", [18, 21, 28, 1000, 2**40])
-@pytest.mark.parametrize("form", ["const", "node", "input", "default"])
-@pytest.mark.parametrize("axes", [[], [1], [-1], [0, 2], [2, 2, -1]])
-@pytest.mark.parametrize("noop", [None, 0, 1])
-def test_axes_as_input(opset: int, form: str, axes: list[int], noop: Any) -> None:
-    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    proto, feeds = reduce_model(
-        data, opset=opset, axes=axes, form=form, keepdims=0, noop_with_empty_axes=noop
-    )
-    axis = tuple({a % 3 for a in axes}) if axes or noop else None
-    assert_same_bits(run_model(proto, feeds)["reduced"], expected(data, axis))
-
-
-@pytest.mark.parametrize("form", ["absent", "empty name"])
+@pytest.mark.parametrize("opset", [1000, 2**40])
 @pytest.mark.parametrize("noop", [0, 1])
-def test_absent_axes(form: str, noop: int) -> None:
-    proto, feeds = reduce_model(DATA, form=form, keepdims=0, noop_with_empty_axes=noop)
-    want = expected(DATA, () if noop else None)
-    assert_same_bits(run_model(proto, feeds)["reduced"], want)
-
-
-@pytest.mark.parametrize(
-    ("name", "opset"),
-    [(n, o) for n in DTYPES for o in (1, 11, 13, 18) if n != "bfloat16" or o >= 13],
-)
-def test_every_type_in_every_version(name: str, opset: int) -> None:
-    data = np.array([[1, 2, 3], [4, 5, 200]]).astype(DTYPES[name])
-    proto, feeds = reduce_model(data, opset=opset)
-    want = expected(data, None, keepdims=True)
-    assert_same_bits(run_model(proto, feeds)["reduced"], want)
+def test_a_later_opset_than_any_known_means_version_18(opset: int, noop: int) -> None:
+    for axes in ([], [1]):
+        proto, feeds = reduce_model(
+            DATA, opset=opset, axes=axes, form="const", noop_with_empty_axes=noop
+        )
+        axis = tuple(axes) if axes or noop else None
+        want = expected(DATA, axis, keepdims=True)
+        assert_same_bits(run_model(proto, feeds)["reduced"], want)
 
 
 def test_fed_axes_replace_their_default() -> None:

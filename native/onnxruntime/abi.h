@@ -18,7 +18,9 @@ inline constexpr std::uint32_t kNewerApiVersion = 24;
 struct OrtCustomOpDomain;
 struct OrtKernelContext;
 struct OrtKernelInfo;
+struct OrtOpAttr;
 struct OrtSessionOptions;
+struct OrtShapeInferContext;
 struct OrtStatus;  // null is success; owned by whoever receives it
 struct OrtTensorTypeAndShapeInfo;
 struct OrtValue;
@@ -47,11 +49,23 @@ inline constexpr Entry<27, OrtStatus*(OrtCustomOpDomain*, const OrtCustomOp*)>
 inline constexpr Entry<28, OrtStatus*(OrtSessionOptions*, OrtCustomOpDomain*)>
     AddCustomOpDomain;
 inline constexpr Entry<51, OrtStatus*(OrtValue*, void**)> GetTensorMutableData;
+inline constexpr Entry<60, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int*)>
+    GetTensorElementType;
 inline constexpr Entry<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*, std::size_t*)>
     GetDimensionsCount;
 inline constexpr Entry<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, std::int64_t*,
                                       std::size_t count)>
     GetDimensions;
+inline constexpr Entry<57, OrtStatus*(OrtTensorTypeAndShapeInfo**)>
+    CreateTensorTypeAndShapeInfo;
+inline constexpr Entry<58, OrtStatus*(OrtTensorTypeAndShapeInfo*, int type)>
+    SetTensorElementType;
+inline constexpr Entry<59, OrtStatus*(OrtTensorTypeAndShapeInfo*, const std::int64_t*,
+                                      std::size_t count)>
+    SetDimensions;
+inline constexpr Entry<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char**,
+                                      std::size_t count)>
+    GetSymbolicDimensions;
 inline constexpr Entry<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo**)>
     GetTensorTypeAndShape;
 inline constexpr Entry<85, OrtStatus*(const OrtKernelInfo*, const char* name, float*)>
@@ -86,6 +100,25 @@ inline constexpr Entry<244, OrtStatus*(const OrtKernelInfo*, char*, std::size_t*
 inline constexpr Entry<249, OrtStatus*(const OrtKernelInfo*, std::size_t, int* is_constant,
                                        const OrtValue**)>
     KernelInfoGetConstantInput_tensor;
+inline constexpr Entry<267, OrtStatus*(const OrtShapeInferContext*, std::size_t*)>
+    ShapeInferContext_GetInputCount;
+inline constexpr Entry<268, OrtStatus*(const OrtShapeInferContext*, std::size_t,
+                                       OrtTensorTypeAndShapeInfo**)>  // the context's
+    ShapeInferContext_GetInputTypeShape;
+inline constexpr Entry<269, OrtStatus*(const OrtShapeInferContext*, const char* name,
+                                       const OrtOpAttr**)>
+    ShapeInferContext_GetAttribute;
+inline constexpr Entry<270, OrtStatus*(const OrtShapeInferContext*, std::size_t,
+                                       const OrtTensorTypeAndShapeInfo*)>
+    ShapeInferContext_SetOutputTypeShape;
+inline constexpr Entry<271,
+                       OrtStatus*(OrtTensorTypeAndShapeInfo*, const char**, std::size_t count)>
+    SetSymbolicDimensions;
+inline constexpr int kInt = 1;
+inline constexpr int kInts = 2;
+inline constexpr Entry<272, OrtStatus*(const OrtOpAttr*, int type, void* values,
+                                       std::size_t most, std::size_t* size)>  // in bytes
+    ReadOpAttr;
 // Calls f(user, i) for i < total on the session's threads, also if these are but the caller.
 inline constexpr Entry<274, OrtStatus*(const OrtKernelContext*, void (*f)(void*, std::size_t),
                                        std::size_t total, std::size_t batches, void* user)>
@@ -134,7 +167,7 @@ struct OrtCustomOp {
   OrtStatus* (*CreateKernelV2)(const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*,
                                void** kernel);
   OrtStatus* (*KernelComputeV2)(void* kernel, OrtKernelContext*);
-  void (*InferOutputShapeFn)();
+  OrtStatus* (*InferOutputShapeFn)(const OrtCustomOp*, OrtShapeInferContext*);
   int (*GetStartVersion)(const OrtCustomOp*);
   int (*GetEndVersion)(const OrtCustomOp*);
   void (*GetMayInplace)();

@@ -1,5 +1,5 @@
 // ReduceSumSquare inside ONNX Runtime: the library that sessions load. No arithmetic.
-// May include abi.h, reduce.h and parallel.h only.
+// May include abi.h, infer_shape.h, reduce.h and parallel.h only.
 //
 // An operator of the domain "" takes the place of the runtime's own. Operators of one name
 // must agree in their inputs, so there is one for each element type, for all versions: the
@@ -19,6 +19,7 @@
 #include "../parallel.h"
 #include "../reduce.h"
 #include "abi.h"
+#include "infer_shape.h"
 
 namespace halfulp::onnxruntime {
 namespace {
@@ -301,11 +302,12 @@ class Node {
   std::vector<std::int64_t> axes_;  // if they are not: those of the attribute or a constant
 };
 
-// The operator of one element type.
+// The operator of one element type, in one runtime.
 struct Operator : OrtCustomOp {
   Type type;
+  const OrtApi* runtime;
 
-  explicit Operator(Type of) : OrtCustomOp{}, type(of) {
+  Operator(Type of, const OrtApi* in) : OrtCustomOp{}, type(of), runtime(in) {
     const auto zero = [](const OrtCustomOp*) { return 0; };
     const auto zero_at = [](const OrtCustomOp*, std::size_t) { return 0; };
     version = kApiVersion;
@@ -327,6 +329,13 @@ struct Operator : OrtCustomOp {
     GetVariadicInputHomogeneity = zero;
     GetVariadicOutputMinArity = zero;
     GetVariadicOutputHomogeneity = zero;
+    // Older runtimes crash before they call it, where an input has the empty name.
+    if (runtime_of(in).is_newer) {
+      InferOutputShapeFn = [](const OrtCustomOp* op, OrtShapeInferContext* context) {
+        const Api api(static_cast<const Operator*>(op)->runtime);
+        return guarded(api, [&] { ShapeInference(api, context).run(); });
+      };
+    }
     // Not 1, or runtimes before 1.27 would take their own kernels for this operator's when
     // they fold constants, and fail.
     GetStartVersion = [](const OrtCustomOp*) { return 0; };
@@ -345,21 +354,14 @@ struct Operator : OrtCustomOp {
   static Type type_of(const OrtCustomOp* op) { return static_cast<const Operator*>(op)->type; }
 };
 
-// The operators, for as long as the process lives.
-const std::vector<Operator>& operators() {
-  static const auto* const all = [] {
-    auto* made = new std::vector<Operator>;
-    for (const Format& format : kFormats) made->emplace_back(format.type);
-    return made;
-  }();
-  return *all;
-}
-
-OrtCustomOpDomain* make_domain(Api api) {
+// The domain and the operators in it, for as long as the process lives.
+OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
+  const Api api(runtime);
   OrtCustomOpDomain* domain = nullptr;
   check(api(CreateCustomOpDomain, "", &domain));
-  for (const Operator& op : operators()) {
-    if (OrtStatus* status = api(CustomOpDomain_Add, domain, &op)) {
+  for (const Format& format : kFormats) {
+    auto* op = new Operator(format.type, runtime);
+    if (OrtStatus* status = api(CustomOpDomain_Add, domain, op)) {
       api(ReleaseCustomOpDomain, domain);
       throw Failure{status};
     }
@@ -382,7 +384,7 @@ OrtStatus* register_in(OrtSessionOptions* options, const OrtApiBase* base) noexc
       Runtime& runtime = runtime_of(found);
       if (!runtime.domain) {
         runtime.is_newer = minor_release(base) >= static_cast<int>(kNewerApiVersion);
-        runtime.domain = make_domain(api);
+        runtime.domain = make_domain(found);
       }
       check(api(AddCustomOpDomain, options, runtime.domain));
     });
