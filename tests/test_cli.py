@@ -534,11 +534,13 @@ def test_what_onnxruntime_refuses_the_reference_runs(
 def test_what_fails_in_onnxruntime_the_reference_runs(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The body does not declare the shape of its output.
-    text = """(float[2,3] x) => (y) { y = Scan <num_scan_inputs = 1,
-        body = b (e) => (o) { o = ReduceSumSquare<keepdims=0>(e) }> (x) }"""
+    # The rank of the body's output is not known before the run.
+    text = """(float[2,3,1] x) => (y) { y = Scan <num_scan_inputs = 1,
+        body = b (e) => (o) { axes = Constant<value_ints=[0, 1]>()
+                              o = ReduceSumSquare<keepdims=0>(e, axes) }> (x) }"""
     onnx.save(model(text), "scan.onnx")
-    arguments = ["run", "scan.onnx", "--input", "x=x.npy"]
+    np.save("scanned.npy", np.load("x.npy")[:, :, np.newaxis])
+    arguments = ["run", "scan.onnx", "--input", "x=scanned.npy"]
     result = facts(arguments, capsys)
     assert result["engine"] == "reference"
     assert result["outputs"][0]["first_values"] == [16777218.0, 16777218.0]

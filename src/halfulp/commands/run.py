@@ -1,0 +1,153 @@
+"""halfulp run: run a model and show its outputs.
+
+May import errors and terminal and, within the command, engines, output and halfulp.onnx.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from halfulp.errors import ArgumentError, ModelError
+from halfulp.terminal import AsJson, duration, printable
+
+# Of the column of values: with a short name, the table has 80 columns then.
+_WIDTH = 40
+
+
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=FILE",
+            help="Feed input NAME from a .npy, .npz or TensorProto .pb file; or all "
+            "inputs from --input FILE.npz, by name. Repeat for more inputs.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Write the outputs there, by name."),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="onnxruntime|reference",
+            help="What runs the other operators. Default: onnxruntime if it is "
+            "installed and runs the model, else reference.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a model and show its outputs.
+
+    If MODEL.expected.npz lies beside MODEL.onnx, the outputs are compared with it.
+
+    Example:  halfulp run model.onnx --input x=x.npy --output y.npz
+    """
+    from halfulp.engines import check_engine, run_in_engine
+    from halfulp.onnx.evaluate import PreparedModel
+    from halfulp.onnx.files import load_arrays, save_arrays
+    from halfulp.onnx.report import output_facts
+    from halfulp.output import check_target
+
+    check_engine(engine)
+    feeds = _load_inputs(inputs or [])
+    beside = model.parent / f"{model.stem}.expected.npz"
+    expected = load_arrays(beside) if beside.is_file() else {}
+    prepared = PreparedModel(model)
+    if output is not None:
+        check_target(output)
+        for value in prepared.outputs:
+            kind = value.type.WhichOneof("value")
+            if kind not in ("tensor_type", None):
+                raise ModelError(
+                    f"output {value.name!r} is a {kind.removesuffix('_type')}; "
+                    "allowed with --output: tensors only"
+                )
+    feeds = prepared.check_inputs(feeds)
+    outcome = run_in_engine(model, prepared, feeds, engine)
+    if output is not None:
+        save_arrays(output, outcome.outputs)
+    facts = {
+        "model": str(model),
+        "engine": outcome.engine,
+        "outputs": [
+            output_facts(k, v, expected.get(k)) for k, v in outcome.outputs.items()
+        ],
+        "seconds": outcome.seconds,
+    }
+    if expected:
+        facts["expected"] = beside.name
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        _show_run(facts)
+
+
+def _load_inputs(options: Sequence[str]) -> dict[str, Any]:
+    """Read what the options --input name: NAME=FILE, or an .npz for all."""
+    from halfulp.onnx.files import load_array, load_arrays
+
+    feeds: dict[str, Any] = {}
+    for option in options:
+        name, separator, file = option.partition("=")
+        if separator:
+            loaded = {name: load_array(Path(file))}
+        else:
+            loaded = load_arrays(Path(option))
+        for key in loaded:
+            if key in feeds:
+                raise ArgumentError(f"input {key!r} is given twice; allowed: once")
+        feeds.update(loaded)
+    return feeds
+
+
+def _show_run(facts: dict[str, Any]) -> None:
+    # Names come from the model: nothing in them is to be read as markup.
+    console = Console(markup=False, emoji=False, highlight=False)
+    table = Table("output", "type", "shape", "first values", box=box.SIMPLE_HEAD)
+    for column in table.columns:
+        column.overflow = "fold"
+    table.columns[0].max_width = 30
+    for output in facts["outputs"]:
+        shape = "[" + ", ".join(map(str, output["shape"])) + "]"
+        values = _values(output["first_values"], math.prod(output["shape"]))
+        table.add_row(printable(output["name"]), output["type"], shape, values)
+    console.print(table)
+    console.print(
+        f"ran in {duration(facts['seconds'])}, engine {facts['engine']}", soft_wrap=True
+    )
+    for output in facts["outputs"]:
+        if "expected" in output:
+            line = _agreement(output["expected"], facts["expected"])
+            console.print(f"{printable(output['name'])}: {line}", soft_wrap=True)
+
+
+def _values(first: Sequence[Any], count: int) -> str:
+    """Return as many of the first values as fit one line, out of `count`."""
+    texts = [f"{v:.9g}" if isinstance(v, float) else str(v) for v in first]
+    shown = [text[:_WIDTH] + "..." * (len(text) > _WIDTH) for text in texts[:1]]
+    for text in texts[1:]:
+        if len("  ".join([*shown, text])) > _WIDTH:
+            break
+        shown.append(text)
+    return "  ".join(shown) + "  ..." * (len(shown) < count)
+
+
+def _agreement(comparison: dict[str, Any], file: str) -> str:
+    if "shape" in comparison:
+        return f"shape {comparison['shape']} is expected in {file}"
+    difference = float(comparison.get("greatest_difference", 0))
+    if difference:
+        return f"greatest difference {difference:.2g} of the largest magnitude in {file}"
+    return f"{comparison['agree']} of {comparison['of']} agree with {file}"
