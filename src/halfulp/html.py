@@ -47,7 +47,9 @@ h4, h5 { font-size: 1rem; margin-top: 1.5em; }
 p, ul, ol, dl, table, pre { margin: .6em 0; }
 ul, ol { padding-left: 1.4em; }
 a { color: var(--link); text-underline-offset: .15em; }
-:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 2px; }
+:focus-visible {
+  outline: 3px solid var(--link); outline-offset: 2px; border-radius: 2px;
+}
 code, pre, kbd { font-family: var(--mono); font-size: .875em; }
 :not(pre) > code { background: var(--panel); padding: .1em .3em; border-radius: .25em; }
 pre {
