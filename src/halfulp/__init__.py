@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from halfulp import spec
 from halfulp.errors import (
     ArgumentError,
     AxesError,
@@ -50,6 +51,7 @@ __all__ = [
     "onnxruntime",
     "reduce_sum_square",
     "set_num_threads",
+    "spec",
     "sum_square",
 ]
 
