@@ -1,8 +1,8 @@
 """reduce_sum_square on the worked examples of the operator's documentation.
 
-tests/cases/seed_examples.json holds the sixteen examples that two documentation
+src/halfulp/page/examples.json holds the sixteen examples that two documentation
 sites show for version 18, as printed there: float32 in NumPy's shortest form,
-which reads back exactly.
+which reads back exactly. The operator's page shows them, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pytest
 import halfulp
 from oracle import assert_same_bits, expected
 
-EXAMPLES = json.loads((Path(__file__).parent / "cases/seed_examples.json").read_text())
+_FILE = Path(halfulp.__file__).parent / "page/examples.json"
+EXAMPLES = json.loads(_FILE.read_text())
 
 # Computed by NumPy, which rounds each square and each sum: one ulp off in one element.
 SHOWN_WRONG = {

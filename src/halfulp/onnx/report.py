@@ -1,17 +1,17 @@
 """What a run gave, as facts that can be printed or written as JSON.
 
-May import tensors only.
+May import json_values and tensors only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from halfulp.json_values import is_float, plain
 from halfulp.onnx.tensors import dtype_name
 
 _Array = npt.NDArray[Any]
@@ -47,7 +47,7 @@ def output_facts(name: str, value: Any, expected: _Array | None) -> dict[str, An
         "name": name,
         "type": kind,
         "shape": shape,
-        "first_values": [_plain(v) for v in first],
+        "first_values": [plain(v) for v in first],
     }
     if expected is not None and isinstance(value, np.ndarray):
         facts["expected"] = compare(value, expected)
@@ -68,7 +68,7 @@ def compare(value: _Array, expected: _Array) -> dict[str, Any]:
         expected = expected.view(value.dtype)
     if value.shape != expected.shape:
         return {"shape": list(expected.shape)}
-    if not (_is_float(value) and _is_float(expected)):
+    if not (is_float(value) and is_float(expected)):
         if value.dtype.kind in "OU" or expected.dtype.kind in "OU":
             value, expected = value.astype(object), expected.astype(object)
         return {"agree": int(np.count_nonzero(value == expected)), "of": value.size}
@@ -85,25 +85,5 @@ def compare(value: _Array, expected: _Array) -> dict[str, Any]:
     return {
         "agree": int(np.count_nonzero(same)),
         "of": value.size,
-        "greatest_difference": _plain(greatest),
+        "greatest_difference": plain(greatest),
     }
-
-
-def _is_float(array: _Array) -> bool:
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-
-
-def _plain(value: Any) -> Any:
-    """Return `value` as JSON has it; numbers that JSON lacks as strings."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        # Through its shortest text: a float32 0.1 is to stay 0.1.
-        value = float(str(value)) if _is_float(np.asarray(value)) else value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, str | int | float | None) else str(value)

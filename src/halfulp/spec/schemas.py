@@ -1,7 +1,7 @@
 """What ONNX says of an operator, as plain data: every version of every operator.
 
-May import errors only, and onnx within functions: the data are those of the onnx
-that is installed, whose texts are never copied here.
+May import errors and json_values only, and onnx within functions: the data are those
+of the onnx that is installed, whose texts are never copied here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from halfulp.errors import ArgumentError
+from halfulp.json_values import plain
 
 if TYPE_CHECKING:
     from onnx.defs import OpSchema
@@ -298,28 +299,34 @@ def _attribute(one: Any) -> Attribute:
         name=one.name,
         type=one.type.name,
         required=one.required,
-        default=_plain(one.default_value),
+        default=attribute_value(one.default_value),
         description=inspect.cleandoc(one.description),
     )
 
 
-def _plain(default: Any) -> Value:
-    """Return an AttributeProto's value as JSON has it, None if it has none."""
+def attribute_value(attribute: Any) -> Value:
+    """Return the value of an AttributeProto as JSON has it, None if it has none.
+
+    Floats that JSON lacks become strings, tensors nested lists, graphs text.
+    """
     import numpy as np
+    from onnx import GraphProto, TensorProto
     from onnx.helper import get_attribute_value
+    from onnx.numpy_helper import to_array
+    from onnx.printer import to_text
 
-    if not default.type:
-        return None
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, bytes):
-            return value.decode()
+    def readable(value: Any) -> Any:
+        if isinstance(value, list):
+            return [readable(v) for v in value]
         if isinstance(value, float):
-            return float(str(np.float32(value)))  # the shortest text: 0.1 stays 0.1
-        return value if isinstance(value, int) else str(value)
+            return np.float32(value)
+        if isinstance(value, TensorProto):
+            return to_array(value)
+        if isinstance(value, GraphProto):
+            return to_text(value)
+        return value
 
-    value = get_attribute_value(default)
-    return [plain(v) for v in value] if isinstance(value, list) else plain(value)
+    return plain(readable(get_attribute_value(attribute))) if attribute.type else None
 
 
 def _bodies(one: Any) -> tuple[FunctionBody, ...]:

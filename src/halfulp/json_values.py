@@ -1,0 +1,39 @@
+"""Values of any kind as JSON has them.
+
+Imports nothing of halfulp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON has it.
+
+    Numbers that JSON lacks become strings, arrays nested lists, and floats keep
+    their shortest text: a float32 0.1 stays 0.1.
+    """
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value[()] if value.ndim == 0 else list(value)
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = float(str(value)) if is_float(np.asarray(value)) else value.item()
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def is_float(array: npt.NDArray[Any]) -> bool:
+    """Whether the elements are floats of NumPy's or bfloat16."""
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
