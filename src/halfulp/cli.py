@@ -18,10 +18,12 @@ import halfulp
 from halfulp.bench.command import app as bench
 from halfulp.commands.info import info
 from halfulp.commands.run import run
+from halfulp.commands.docs import docs
 from halfulp.errors import HalfulpError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command(no_args_is_help=False)(run)
+app.command(no_args_is_help=False)(docs)
 app.command()(info)
 app.add_typer(bench, name="bench")
 

@@ -8,8 +8,10 @@ that ONNX recorded.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,6 +55,13 @@ class Operand:
     values: list[Any] | None
     text: str
 
+    @property
+    def kind(self) -> str:
+        """Shape and type, in words."""
+        if self.shape is None:
+            return "absent"
+        return f"shape={self.shape}, dtype={self.dtype}"
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -83,6 +92,24 @@ class Example:
     computed_by: Literal["halfulp", "ONNX"]
     recorded: tuple[Operand, ...]
 
+    @property
+    def attribute_text(self) -> str:
+        """The attributes, one a line."""
+        return "\n".join(f"{k} = {_text(v)}" for k, v in self.attributes.items())
+
+    @property
+    def operands(self) -> dict[str, tuple[Operand, ...]]:
+        """Inputs and outputs under their titles."""
+        return {
+            "Inputs": self.inputs,
+            "Outputs": self.outputs,
+            "Recorded outputs, which differ in last bits": self.recorded,
+        }
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) and "\n" in value else json.dumps(value)
+
 
 def examples(op: str, domain: str = "") -> tuple[Example, ...]:
     """Return the worked examples of an operator, sorted by name."""
@@ -110,17 +137,27 @@ def _node_tests(
     """
     from onnx.backend.test.case import node as cases
 
-    for folder, package in (("", ""), ("ai_onnx_ml", ".ai_onnx_ml")):
-        for file in sorted((Path(cases.__path__[0]) / folder).glob("[!_]*.py")):
-            if f'"{op}"' in file.read_text(encoding="utf-8"):
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    importlib.import_module(f"{cases.__name__}{package}.{file.stem}")
+    for module, text in _sources(Path(cases.__path__[0]), cases.__name__).items():
+        if re.search(rf"\b{op}\b", text):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # overflow and the like, as tested
+                importlib.import_module(module)
     for case in cases._NodeTestCases:
         node = case.model.graph.node[0]
         alone = len(case.model.graph.node) == 1 and "_expanded" not in case.name
         if alone and (node.domain, node.op_type) == (domain, op):
             yield case.name, case.model, *case.data_sets[0]
+
+
+@functools.cache
+def _sources(folder: Path, package: str) -> dict[str, str]:
+    """Return the text of every module of a package, by name."""
+    files = sorted(folder.rglob("[!_]*.py"))
+    names = [".".join(f.relative_to(folder).with_suffix("").parts) for f in files]
+    return {
+        f"{package}.{name}": file.read_text(encoding="utf-8")
+        for name, file in zip(names, files, strict=True)
+    }
 
 
 def _model(entry: Any, inputs: Any, outputs: Any) -> onnx.ModelProto:

@@ -26,8 +26,8 @@ class Decision:
 DECISIONS = (
     Decision(
         "Which version",
-        "A node has the newest version that the opset of its model allows. The domains "
-        '`""` and `"ai.onnx"` are the same. An opset later than any known means '
+        "A node has the newest version that the opset of its model allows. "
+        'Domain `"ai.onnx"` is the same as `""`. An opset later than any known means '
         "version 18.",
         "An operator gets a new version only when it changes, so a later opset alone "
         "changes nothing.",

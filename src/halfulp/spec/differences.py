@@ -29,6 +29,7 @@ ONNX tells in words only is therefore not seen here: read the documentation's li
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,7 +97,8 @@ class TextDifference:
 class Difference:
     """What changed from one version of an operator to another.
 
-    ``str`` gives a text of at most 80 columns, ``dataclasses.asdict`` what JSON takes.
+    ``str`` gives a text of at most 80 columns, in which added and removed lines of
+    texts start with ``+`` and ``-``; ``dataclasses.asdict`` gives what JSON takes.
 
     Attributes
     ----------
@@ -136,6 +138,19 @@ class Difference:
         }
         return {title: changes for title, changes in sections.items() if changes}
 
+    @property
+    def summary(self) -> str:
+        """One line of Markdown: what changed besides texts."""
+        parts = []
+        for change in itertools.chain(*self.sections.values()):
+            what = f"{change.part} `{change.name}`".removeprefix("operator ")
+            if change.kind != "changed":
+                parts.append(f"{what} {change.kind}")
+            elif change.details:
+                parts.append(f"{what}: {'; '.join(change.details)}")
+        breaking = "**breaking**: " if self.breaking else ""
+        return breaking + (", ".join(parts) or "only texts")
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
@@ -153,7 +168,7 @@ class Difference:
                 mark = "[BREAKING] " if change.breaking else ""
                 yield from _wrap(f"{mark}{change}", "  ")
                 for line in change.description:
-                    yield from _wrap(line[1:], f"    {line[0]} ")
+                    yield from _wrap(line[1:], line[0])
         text = self.documentation
         yield "Documentation:"
         yield (
@@ -161,7 +176,7 @@ class Difference:
             f"(+{len(text.added)}/-{len(text.removed)} lines)"
         )
         for line in text.unified:
-            yield from _wrap(line[1:], f"  {line[0]}")
+            yield from _wrap(line[1:], line[0])
 
 
 def _wrap(text: str, start: str) -> list[str]:

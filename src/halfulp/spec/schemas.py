@@ -105,6 +105,12 @@ class FunctionBody:
     text: str
     node: str
 
+    @property
+    def title(self) -> str:
+        """What this is the definition of."""
+        of = f", for the node {self.node}" if self.node else ""
+        return f"By operators of opset {self.opset}{of}:"
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:

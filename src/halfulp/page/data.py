@@ -1,0 +1,143 @@
+"""The data of an operator's page, of which every format is made.
+
+May import spec, and examples of this package.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+from dataclasses import dataclass
+
+import halfulp
+from halfulp.page.examples import Example, examples
+from halfulp.spec.decisions import DECISIONS, Decision
+from halfulp.spec.differences import Difference, compare
+from halfulp.spec.rules import OPERATOR
+from halfulp.spec.schemas import Parameter, Schema, schema, versions
+
+DOCS = "https://github.com/onnx/onnx/blob/main/docs/"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An operator's page; ``dataclasses.asdict`` makes it JSON's.
+
+    Attributes
+    ----------
+    name, domain : str
+    onnx, halfulp : str
+        The versions of the packages whose words and results these are.
+    versions : tuple of Schema
+        Newest first.
+    examples : tuple of Example
+    differences : tuple of Difference
+        Of each pair of versions, the later ones first.
+    decisions : tuple of Decision
+        What halfulp does where ONNX is silent, on its own operator.
+    """
+
+    name: str
+    domain: str
+    onnx: str
+    halfulp: str
+    versions: tuple[Schema, ...]
+    examples: tuple[Example, ...]
+    differences: tuple[Difference, ...]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def url(self) -> str:
+        """Where ONNX's own documentation has the newest version."""
+        if not self.domain:
+            return f"{DOCS}Operators.md#{self.name}"
+        file = "Operators-ml.md" if self.domain == "ai.onnx.ml" else "Operators.md"
+        return f"{DOCS}{file}#{self.domain}.{self.name}"
+
+    @property
+    def computed(self) -> str:
+        """Where the outputs of the examples come from."""
+        if self.decisions:
+            return (
+                f"Outputs computed by halfulp {self.halfulp} when this page was made: "
+                "the exact sums, rounded once. Where the outputs recorded with ONNX's "
+                "node tests, which round each square, differ, both are shown."
+            )
+        return f"ONNX's node tests, with the outputs recorded there (onnx {self.onnx})."
+
+    @property
+    def overview(self) -> list[tuple[Schema, str, Difference | None]]:
+        """Each version, the opsets it serves, and its difference to the one before."""
+        by_pair = {(d.old, d.new): d for d in self.differences}
+        rows = []
+        later: int | None = None
+        for version, before in itertools.zip_longest(self.versions, self.versions[1:]):
+            since = version.since_version
+            opsets = f"{since} and later" if later is None else f"{since} to {later - 1}"
+            opsets = str(since) if later == since + 1 else opsets
+            pair = (before.since_version, since) if before else (0, 0)
+            rows.append((version, opsets, by_pair.get(pair)))
+            later = since
+        return rows
+
+
+def build(op: str, domain: str = "") -> Page:
+    """Return the data of an operator's page.
+
+    Parameters
+    ----------
+    op, domain : str
+        As in `halfulp.spec.versions`.
+
+    Raises
+    ------
+    ArgumentError
+        If the installed onnx has no such operator.
+    """
+    newest_first = [schema(op, v, domain) for v in reversed(versions(op, domain))]
+    domain = newest_first[0].domain
+    return Page(
+        name=op,
+        domain=domain,
+        onnx=importlib.metadata.version("onnx"),
+        halfulp=halfulp.__version__,
+        versions=tuple(newest_first),
+        examples=examples(op, domain),
+        differences=tuple(
+            compare(old, new)
+            for i, new in enumerate(newest_first)
+            for old in newest_first[i + 1 :]
+        ),
+        decisions=DECISIONS if (domain, op) == ("", OPERATOR) else (),
+    )
+
+
+def facts(version: Schema) -> dict[str, str]:
+    """Return what a page says first of a version, besides its name."""
+    return {
+        "domain": version.domain or "ai.onnx",
+        "since_version": str(version.since_version),
+        "function": str(version.function),
+        "support_level": version.support_level,
+        "shape inference": str(version.shape_inference),
+        **({"deprecated": "True"} if version.deprecated else {}),
+    }
+
+
+def count(least: int, most: int | None, word: str) -> str:
+    """Say how many inputs or outputs a node has."""
+    if most == 0:
+        return f"No {word}s."
+    if most is None:
+        return f"At least {least} {word}{'s' * (least != 1)}."
+    if least == most:
+        return f"{least} {word}{'s' * (least != 1)}."
+    return f"Between {least} and {most} {word}s."
+
+
+def marks(parameter: Parameter) -> str:
+    """Say what kind of input or output it is."""
+    if parameter.option != "variadic":
+        return parameter.option
+    one_type = "of one type" if parameter.homogeneous else "each of its own type"
+    return f"variadic, {one_type}, at least {parameter.min_count}"

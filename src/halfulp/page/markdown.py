@@ -1,0 +1,155 @@
+"""An operator's page in Markdown.
+
+May import json_values, spec, and data and examples of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from halfulp.page.data import Page, count, facts, marks
+from halfulp.page.examples import Example, Operand
+from halfulp.spec.schemas import Parameter, Schema
+
+# What makes a line more than the next one of its paragraph.
+_SPECIAL = re.compile(r" *([-+*]( |$)|-{2,}|=+$|#|>|```|~~~|\d+[.)])")
+
+
+def markdown(page: Page) -> str:
+    """Return the page in Markdown."""
+    return "\n".join(_page(page)).rstrip() + "\n"
+
+
+def _page(page: Page) -> Iterator[str]:
+    yield f"# {page.name}\n"
+    yield _folded(
+        f"Every version in domain `{page.domain or 'ai.onnx'}`, as the schemas of onnx "
+        f"{page.onnx} have it. Written by halfulp {page.halfulp}.\n"
+    )
+    yield "What changed since the version before:\n"
+    for version, opsets, difference in page.overview:
+        changed = "the first version" if difference is None else difference.summary
+        yield _folded(f"- **{version.since_version}** (opsets {opsets}): {changed}")
+    yield ""
+    for version in page.versions:
+        yield from _version(page, version)
+    if page.examples:
+        yield "## Examples\n"
+        yield f"{_folded(page.computed)}\n"
+    for example in page.examples:
+        yield from _example(example)
+    if page.differences:
+        yield "## Differences between versions\n"
+    for difference in page.differences:
+        breaking = "breaking" if difference.breaking else "not breaking"
+        yield f"### {difference.old} to {difference.new}: {breaking}\n"
+        yield _fence(str(difference), "diff")
+    if page.decisions:
+        yield "## Where the texts are silent\n"
+        yield "What halfulp does, and why.\n"
+    for decision in page.decisions:
+        yield f"### {decision.title}\n"
+        yield f"{_folded(decision.decision)}\n"
+        yield f"{_folded(f'*Why:* {decision.reason}')}\n"
+
+
+def _version(page: Page, version: Schema) -> Iterator[str]:
+    yield f"## {page.name} - {version.since_version}\n"
+    yield "### Version\n"
+    yield f"- **name**: [{page.name} (GitHub)]({page.url})"
+    for key, value in facts(version).items():
+        yield f"- **{key}**: `{value}`"
+    yield (
+        "\nThis version of the operator has been available "
+        f"**since version {version.since_version}**.\n"
+    )
+    yield "### Summary\n"
+    yield f"{_folded(version.documentation)}\n"
+    if version.function:
+        yield "### Function body\n"
+    if version.function and not version.function_bodies:
+        yield "It depends on the node.\n"
+    for body in version.function_bodies:
+        yield f"{body.title}\n"
+        yield _fence(body.text)
+    if version.attributes:
+        yield "### Attributes\n"
+    for a in version.attributes:
+        kind = "required" if a.required else "optional"
+        if a.default is not None:
+            kind = f"default is `{json.dumps(a.default)}`"
+        yield _item(f"**{a.name} - {a.type}** ({kind})", a.description)
+    yield "### Inputs\n"
+    yield f"{count(version.min_inputs, version.max_inputs, 'input')}\n"
+    yield from _parameters(version.inputs)
+    yield "### Outputs\n"
+    yield f"{count(version.min_outputs, version.max_outputs, 'output')}\n"
+    yield from _parameters(version.outputs)
+    if version.type_constraints:
+        yield "### Type constraints\n"
+    for t in version.type_constraints:
+        types = ", ".join(f"`{name}`" for name in t.types)
+        yield _item(f"**{t.name}** in ( {types} )", t.description)
+
+
+def _parameters(parameters: Sequence[Parameter]) -> Iterator[str]:
+    for p in parameters:
+        yield _item(f"**{p.name}** ({marks(p)}) - **{p.type}**", p.description)
+
+
+def _item(head: str, description: str) -> str:
+    if not description:
+        return _folded(f"- {head}\n")
+    return _folded(f"- {head}:\n\n{textwrap.indent(description, '  ')}\n")
+
+
+def _example(example: Example) -> Iterator[str]:
+    yield f"### {example.name}\n"
+    yield f"Node: `{example.node}`, opset {example.opset}\n"
+    if example.attributes:
+        yield "Attributes:\n"
+        yield _fence(example.attribute_text)
+    for title, operands in example.operands.items():
+        if operands:
+            yield f"{title}:\n"
+            yield from _operands(operands)
+
+
+def _operands(operands: Iterable[Operand]) -> Iterator[str]:
+    for operand in operands:
+        yield f"`{operand.name}`: {operand.kind}\n"
+        yield _fence(operand.text)
+
+
+def _fence(text: str, language: str = "text") -> str:
+    ticks = "```"
+    while ticks in text:
+        ticks += "`"
+    return f"{ticks}{language}\n{text}\n{ticks}\n"
+
+
+def _folded(text: str) -> str:
+    """Return Markdown whose lines of prose have at most 80 columns, if that is safe.
+
+    Code and tables stay as they are, and so do lines that would be another thing if
+    they were folded, as when a line would start with a minus.
+    """
+    lines = []
+    code = False
+    for line in text.split("\n"):
+        code ^= line.lstrip().startswith("```")
+        lead = re.match(r" *([-*] +)?", line)[0]  # type: ignore[index]
+        parts = textwrap.wrap(
+            line,
+            80,
+            subsequent_indent=" " * len(lead),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        safe = not code and not line.startswith("    ") and "|" not in line
+        safe &= not any(_SPECIAL.match(part) for part in parts[1:])
+        lines += parts if safe and len(line) > 80 else [line]
+    return "\n".join(lines)
