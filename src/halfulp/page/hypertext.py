@@ -20,8 +20,10 @@ from halfulp.page.examples import Example, Operand
 from halfulp.spec.differences import Change, Difference
 from halfulp.spec.schemas import Parameter, Schema
 
+# The most characters of attributes beside the name of a folded example.
+_GIST = 60
+
 _STYLE = """\
-th, td:nth-child(2) { white-space: nowrap; }
 nav ul { list-style: none; padding: 0; margin: 0; display: flex; flex-wrap: wrap; }
 nav li { margin: 0 1.1rem .3rem 0; }
 nav a, nav li { white-space: nowrap; }
@@ -37,6 +39,7 @@ dl.named dd { margin: .1rem 0 0 1.4rem; }
 dl.named dd > :first-child { margin-top: .2rem; }
 details { border: 1px solid var(--line); border-radius: .4em; margin: .6rem 0; }
 summary { padding: .5rem .9rem; overflow-wrap: anywhere; }
+summary > .muted { font-weight: 400; }
 summary > h3 { display: inline; font-size: 1rem; margin: 0; }
 details > div { padding: 0 .9rem .6rem; }
 .operands {
@@ -122,17 +125,15 @@ def _contents(page: Page) -> Iterator[str]:
 def _overview(page: Page) -> Iterator[str]:
     yield '<div class="scroll"><table><caption>Versions</caption><thead><tr>'
     yield '<th scope="col">version</th><th scope="col">opsets</th>'
-    yield '<th scope="col">function</th><th scope="col">since the version before</th>'
-    yield "</tr></thead><tbody>"
+    yield '<th scope="col">since the version before</th></tr></thead><tbody>'
     for version, opsets, difference in page.overview:
         v = version.since_version
-        changed = ""
+        changed = "the first version"
         if difference is not None:
             anchor = _pair(difference)
             changed = _inline(difference.summary) + f' (<a href="#{anchor}">all</a>)'
-        function = "yes" if version.function else "no"
         yield f'<tr><th scope="row"><a href="#v{v}">{v}</a></th><td>{opsets}</td>'
-        yield f"<td>{function}</td><td>{changed}</td></tr>"
+        yield f"<td>{changed}</td></tr>"
     yield "</tbody></table></div>"
 
 
@@ -195,7 +196,11 @@ def _named(name: str, facts: str, description: str) -> str:
 def _example(example: Example, opened: bool) -> Iterator[str]:
     name = escape(example.name)
     yield f'<details id="{name}"{" open" * opened}>'
-    yield f"<summary><h3>{name}</h3></summary><div>"
+    gist = ", ".join(
+        example.attribute_text.replace(" ", "\N{NO-BREAK SPACE}").split("\n")
+    )
+    gist = f' <span class="muted">{escape(gist)}</span>' if len(gist) <= _GIST else ""
+    yield f"<summary><h3>{name.replace('_', '_<wbr>')}</h3>{gist}</summary><div>"
     yield f"<p>Node: {_code(example.node)}, opset {example.opset}</p>"
     if example.attributes:
         yield f"<h4>Attributes</h4>{_pre(example.attribute_text)}"
@@ -281,7 +286,15 @@ def _reader() -> MarkdownIt:
         plain = escape(tokens[i].content)
         return plain.replace("&lt;br&gt;", "<br>").replace("&lt;br/&gt;", "<br>")
 
+    def table_open(*_: Any) -> str:
+        return '<div class="scroll"><table>'
+
+    def table_close(*_: Any) -> str:
+        return "</table></div>"
+
     reader.add_render_rule("link_open", link_open)
+    reader.add_render_rule("table_open", table_open)
+    reader.add_render_rule("table_close", table_close)
     reader.add_render_rule("text", text)
     return reader
 

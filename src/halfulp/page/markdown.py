@@ -32,7 +32,8 @@ def _page(page: Page) -> Iterator[str]:
     yield "What changed since the version before:\n"
     for version, opsets, difference in page.overview:
         changed = "the first version" if difference is None else difference.summary
-        yield _folded(f"- **{version.since_version}** (opsets {opsets}): {changed}")
+        word = "opsets" if " " in opsets else "opset"
+        yield _folded(f"- **{version.since_version}** ({word} {opsets}): {changed}")
     yield ""
     for version in page.versions:
         yield from _version(page, version)

@@ -9,8 +9,8 @@ schemas decide, nothing else. Breaking are:
 - an input or output that is removed, moved to another position, or renamed (by the
   data alone, a parameter of another name is another parameter);
 - a new input or output that a node must give, one that is no longer optional, no
-  longer variadic, or needs more values; a variadic one whose values must now have
-  one type;
+  longer variadic, or needs more values, and any other reason for which a node needs
+  more of them; a variadic one whose values must now have one type;
 - a type that an input or output no longer allows; two inputs or outputs that could
   have different types and must now have the same;
 - an attribute that is removed, is new and required, becomes required, or has another
@@ -149,7 +149,7 @@ class Difference:
             elif change.details:
                 parts.append(f"{what}: {'; '.join(change.details)}")
         breaking = "**breaking**: " if self.breaking else ""
-        return breaking + (", ".join(parts) or "only texts")
+        return breaking + ("; ".join(parts) or "only texts")
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -209,10 +209,11 @@ def diff(op: str, old: int, new: int, domain: str = "") -> Difference:
 
     Examples
     --------
-    >>> print(diff("ReduceSumSquare", 11, 13))
-    ReduceSumSquare (domain ai.onnx), version 11 -> 13
-    breaking: no
-    ...
+    >>> change = diff("ReduceSumSquare", 13, 18)
+    >>> change.breaking, change.reasons[1]
+    (True, "attribute 'axes' (removed): type=INTS; required=no; now an input")
+    >>> print(change.attributes[1])
+    added 'noop_with_empty_axes': type=INT; required=no; default=0
     """
     return compare(schema(op, old, domain), schema(op, new, domain))
 
@@ -417,6 +418,14 @@ def _operator(old: Schema, new: Schema) -> Iterator[Change]:
         if a != b:
             breaks = name == "deprecated" and new.deprecated
             yield Change("operator", name, "changed", breaks, None, (f"{a} -> {b}",))
+    counts = {
+        "inputs at least": (old.min_inputs, new.min_inputs),
+        "outputs at least": (old.min_outputs, new.min_outputs),
+    }
+    for name, (least, now) in counts.items():
+        if least < now:
+            details = (f"{least} -> {now}",)
+            yield Change("operator", name, "changed", True, None, details)
 
 
 def _sets(old: Iterable[str], new: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -280,8 +281,13 @@ def _schema(one: Any) -> Schema:  # onnx's stub of OpSchema lacks half of it
             )
             for t in one.type_constraints
         ),
-        documentation=inspect.cleandoc(one.doc),
+        documentation=_text(one.doc),
     )
+
+
+def _text(text: str) -> str:
+    # Some texts are indented but for lines with a break alone.
+    return inspect.cleandoc(re.sub(r"(?m)^<br/?>$", "", text))
 
 
 def _bound(count: int) -> int | None:
@@ -296,7 +302,7 @@ def _parameter(one: Any) -> Parameter:
         option=one.option.name.lower(),
         homogeneous=one.is_homogeneous,
         min_count=0 if one.option.name == "Optional" else one.min_arity,
-        description=inspect.cleandoc(one.description),
+        description=_text(one.description),
     )
 
 
@@ -306,7 +312,7 @@ def _attribute(one: Any) -> Attribute:
         type=one.type.name,
         required=one.required,
         default=attribute_value(one.default_value),
-        description=inspect.cleandoc(one.description),
+        description=_text(one.description),
     )
 
 

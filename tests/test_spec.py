@@ -1,0 +1,559 @@
+"""halfulp.spec agrees with onnx.defs, and tells what breaks a model.
+
+The oracles are onnx's own objects, read here once more, and onnx's checker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.defs
+import onnx.helper
+import pytest
+
+import halfulp
+from halfulp import spec
+from halfulp.spec.decisions import DECISIONS
+from halfulp.spec.differences import compare
+from halfulp.spec.rules import OPERATOR, VERSIONS, OperatorVersion, version_for
+from onnx_models import reduce_model
+from oracle import assert_same_bits, expected
+
+SCHEMAS = sorted(
+    onnx.defs.get_all_schemas_with_history(),
+    key=lambda s: (s.domain, s.name, s.since_version),
+)
+STEPS = [
+    (a, b)
+    for a, b in pairwise(SCHEMAS)
+    if (a.domain, a.name) == (b.domain, b.name)
+]  # fmt: skip
+
+
+# The rules of ReduceSumSquare, which know nothing of onnx.
+
+
+def test_the_rules_know_every_version() -> None:
+    since = [s.since_version for s in SCHEMAS if (s.domain, s.name) == ("", OPERATOR)]
+    assert [v.since for v in VERSIONS] == since == [*spec.versions(OPERATOR)]
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+def test_the_rules_agree_with_onnx(version: OperatorVersion) -> None:
+    theirs = onnx.defs.get_schema(OPERATOR, version.since, "")
+    (constraint,) = theirs.type_constraints
+    names = {name.removeprefix("tensor(")[:-1] for name in constraint.allowed_type_strs}
+    assert names == {*version.types}
+    assert {*version.attributes} == {*theirs.attributes}
+    data, *others = theirs.inputs
+    assert (data.type_str, data.option.name) == ("T", "Single")
+    assert [output.type_str for output in theirs.outputs] == ["T"]
+    keepdims = theirs.attributes["keepdims"]
+    assert (keepdims.type.name, keepdims.default_value.i) == ("INT", 1)
+    if version.axes == "attribute":
+        axes = theirs.attributes["axes"]
+        assert (axes.type.name, axes.required, others) == ("INTS", False, [])
+        assert not axes.default_value.type
+    else:
+        (parameter,) = others
+        assert (parameter.name, parameter.option.name) == ("axes", "Optional")
+        assert parameter.types == {"tensor(int64)"}
+    if version.noop_with_empty_axes:
+        noop = theirs.attributes["noop_with_empty_axes"]
+        assert (noop.type.name, noop.required, noop.default_value.i) == ("INT", False, 0)
+
+
+def test_every_opset_means_the_version_that_onnx_says() -> None:
+    for opset in range(1, onnx.defs.onnx_opset_version() + 1):
+        theirs = onnx.defs.get_schema(OPERATOR, opset, "").since_version
+        assert version_for(opset).since == theirs
+        assert spec.schema(OPERATOR, opset).since_version == theirs
+    assert (
+        spec.schema(OPERATOR, 1000) == spec.schema(OPERATOR) == spec.schema(OPERATOR, 18)
+    )
+
+
+# Schemas of every operator.
+
+
+def test_every_schema_says_what_onnx_says() -> None:
+    assert len(SCHEMAS) > 600
+    for theirs in SCHEMAS:
+        ours = spec.schema(theirs.name, theirs.since_version, theirs.domain)
+        assert ours.since_version == theirs.since_version
+        assert ours.domain == theirs.domain
+        assert ours.deprecated == theirs.deprecated
+        assert f"SupportType.{ours.support_level}" == str(theirs.support_level)
+        assert ours.shape_inference == theirs.has_type_and_shape_inference_function
+        defined = theirs.has_function or theirs.has_context_dependent_function
+        assert ours.function == defined
+        assert bool(ours.function_bodies) >= theirs.has_function
+        assert ours.documentation.split() == _without_breaks(theirs.doc)
+        for mine, parameters in (
+            (ours.inputs, theirs.inputs),
+            (ours.outputs, theirs.outputs),
+        ):
+            assert [p.name for p in mine] == [p.name for p in parameters]
+            for p, q in zip(mine, parameters, strict=True):
+                assert (p.type, {*p.types}) == (q.type_str, q.types)
+                assert f"FormalParameterOption.{p.option.title()}" == str(q.option)
+                assert p.homogeneous == q.is_homogeneous
+                assert p.description.split() == _without_breaks(q.description)
+        counts = (ours.min_inputs, ours.max_inputs, ours.min_outputs, ours.max_outputs)
+        for count, q in zip(
+            counts,
+            (theirs.min_input, theirs.max_input, theirs.min_output, theirs.max_output),
+            strict=True,
+        ):
+            assert count == (None if q == 2**31 - 1 else q)
+        assert {a.name for a in ours.attributes} == {*theirs.attributes}
+        for a in ours.attributes:
+            b = theirs.attributes[a.name]
+            assert f"AttrType.{a.type}" == str(b.type)
+            assert a.required == b.required
+            assert (a.default is None) == (not b.default_value.type)
+            if a.default is not None:
+                made = onnx.helper.make_attribute(a.name, a.default)
+                assert made == b.default_value
+        assert {t.name: {*t.types} for t in ours.type_constraints} == {
+            t.type_param_str: {*t.allowed_type_strs} for t in theirs.type_constraints
+        }
+
+
+def _without_breaks(text: str) -> list[str]:
+    lines = text.splitlines()
+    return " ".join(line for line in lines if line not in ("<br>", "<br/>")).split()
+
+
+def test_bodies_that_depend_on_the_node_are_those_of_a_plain_one() -> None:
+    body, other = spec.schema("LayerNormalization", 17).function_bodies
+    assert (body.opset, other.opset) == (17, 18)
+    assert body.node == "LayerNormalization(X: tensor(float), Scale: tensor(float))"
+    assert "ReduceMean <axes: ints" in body.text
+    assert body.title == f"By operators of opset 17, for the node {body.node}:"
+    assert spec.schema("SequenceMap").function
+    assert spec.schema("SequenceMap").function_bodies == ()
+
+
+def test_schemas_are_json_and_cannot_be_changed() -> None:
+    for theirs in SCHEMAS[::7]:
+        ours = spec.schema(theirs.name, theirs.since_version, theirs.domain)
+        data = json.loads(json.dumps(dataclasses.asdict(ours), allow_nan=False))
+        assert data["name"] == theirs.name
+        assert len(data["inputs"]) == len(theirs.inputs)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ours.name = "x"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: spec.versions("ReduceSumSqare"), "did you mean ReduceSumSquare"),
+        (lambda: spec.schema("reducesumsquare"), "did you mean ReduceSumSquare"),
+        (lambda: spec.schema("Zyzzyva"), "operator 'Zyzzyva' is unknown in domain"),
+        (lambda: spec.schema("Normalizer"), "domain 'ai.onnx.ml' has one"),
+        (lambda: spec.versions("Abs", "ai.onnx.mll"), "did you mean 'ai.onnx.ml'?"),
+        (lambda: spec.versions("Abs", "x"), "'x' is unknown; known: ai.onnx, ai.onnx.ml"),
+        (lambda: spec.schema("CastLike", 14), "opset 14 has no CastLike"),
+        (lambda: spec.schema(OPERATOR, 0), "opset 0 has no.*allowed: 1 and later"),
+        (lambda: spec.schema(OPERATOR, True), "opset True"),
+        (lambda: spec.schema(OPERATOR, "18"), "opset '18'"),  # type: ignore[arg-type]
+        (lambda: spec.diff(OPERATOR, -1, 18), "opset -1"),
+        (lambda: spec.diff("", 1, 2), "operator '' is unknown"),
+    ],
+)
+def test_what_is_unknown_is_one_clear_error(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(halfulp.ArgumentError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_two_names_of_the_domain_are_one() -> None:
+    assert spec.schema("Abs", domain="ai.onnx") == spec.schema("Abs", domain="")
+
+
+def test_importing_halfulp_loads_neither_onnx_nor_the_schemas() -> None:
+    code = (
+        "import sys, halfulp; halfulp.spec; "
+        "assert not {'onnx', 'difflib', 'halfulp.spec.schemas'} & {*sys.modules}; "
+        "halfulp.spec.schema; assert 'onnx' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# Differences.
+
+
+def test_from_13_to_18() -> None:
+    change = spec.diff(OPERATOR, 13, 18)
+    assert (change.old, change.new, change.breaking) == (13, 18, True)
+    assert change.reasons == (
+        "input 'axes' (added): at position 1; option=optional; type=tensor(int64); "
+        "was an attribute",
+        "attribute 'axes' (removed): type=INTS; required=no; now an input",
+    )
+    (axes,) = change.inputs
+    assert (axes.name, axes.kind, axes.position) == ("axes", "added", 1)
+    removed, noop = change.attributes
+    assert (removed.name, removed.kind, removed.breaking) == ("axes", "removed", True)
+    assert (noop.name, noop.kind, noop.breaking) == (
+        "noop_with_empty_axes",
+        "added",
+        False,
+    )
+    assert noop.details == ("type=INT", "required=no", "default=0")
+    assert (change.outputs, change.type_constraints) == ((), ())
+    assert str(change).startswith(
+        "ReduceSumSquare (domain ai.onnx), version 13 -> 18\nbreaking: yes\n"
+    )
+
+
+def test_the_other_steps_break_nothing_and_steps_back_do() -> None:
+    assert not spec.diff(OPERATOR, 1, 11).breaking
+    assert not spec.diff(OPERATOR, 11, 13).breaking
+    assert spec.diff(OPERATOR, 18, 13).breaking
+    back = spec.diff(OPERATOR, 13, 11)
+    assert back.reasons == (
+        "type constraint 'T' (changed): types removed: tensor(bfloat16)",
+    )
+    assert spec.diff(OPERATOR, 17, 99) == spec.diff(OPERATOR, 13, 18)
+    same = spec.diff(OPERATOR, 18, 18)
+    assert (same.sections, same.reasons) == ({}, ())
+    assert same.documentation.similarity == 1
+
+
+def test_texts_are_compared_by_line() -> None:
+    old = dataclasses.replace(spec.schema(OPERATOR), documentation="a\nb\nc\n\nd")
+    new = dataclasses.replace(old, documentation="a\nB\nc\n\nd\n--- e")
+    text = compare(old, new).documentation
+    assert (text.added, text.removed) == (("B", "--- e"), ("b",))
+    assert text.similarity == 2 * 4 / 11
+    assert text.unified[3:] == (" a", "-b", "+B", " c", " ", " d", "+--- e")
+    assert not compare(old, new).breaking
+
+
+X = spec.schema("Clip", 13)  # three inputs, of which two are optional
+A = spec.Attribute("a", "INT", False, 0, "")
+R = dataclasses.replace
+
+
+def _with(index: int, **changes: Any) -> dict[str, Any]:
+    inputs = [*X.inputs]
+    inputs[index] = R(inputs[index], **changes)
+    return {"inputs": tuple(inputs)}
+
+
+T = X.type_constraints[0]
+LESS = R(T, types=T.types[1:])
+U = spec.TypeConstraint("U", T.types, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        # What breaks.
+        ({}, {"inputs": X.inputs[:2]}, "input 'max' (removed)"),
+        ({}, {"outputs": ()}, "output 'output' (removed)"),
+        ({}, {"inputs": (X.inputs[0], *X.inputs[:0:-1])}, "moved from position"),
+        ({}, _with(1, name="low"), "renamed from 'min'"),
+        ({}, _with(1, option="single", min_count=1), "option: optional -> single"),
+        (_with(2, option="variadic", min_count=0), {}, "variadic -> optional"),
+        (
+            _with(2, option="variadic", min_count=1),
+            _with(2, option="variadic", min_count=2),
+            "values at least: 1 -> 2",
+        ),
+        (
+            _with(2, option="variadic", homogeneous=False),
+            _with(2, option="variadic"),
+            "homogeneous: no -> yes",
+        ),
+        (
+            {"inputs": X.inputs[:1]},
+            {"inputs": (X.inputs[0], R(X.inputs[0], name="n"))},
+            "n",
+        ),
+        ({}, _with(0, type="tensor(float)", types=("tensor(float)",)), "types removed"),
+        ({}, {"type_constraints": (LESS,)}, "type constraint 'T' (changed)"),
+        (_with(1, type="U"), {}, "'min' (changed): type: U -> T; must now have the type"),
+        ({"attributes": (A,)}, {}, "attribute 'a' (removed)"),
+        ({}, {"attributes": (R(A, required=True, default=None),)}, "'a' (added)"),
+        ({"attributes": (R(A, name="b"),)}, {"attributes": (A,)}, "'b' (removed)"),
+        ({"attributes": (A,)}, {"attributes": (R(A, default=1),)}, "default: 0 -> 1"),
+        (
+            {"attributes": (A,)},
+            {"attributes": (R(A, default=None),)},
+            "default: 0 -> none",
+        ),
+        ({"attributes": (A,)}, {"attributes": (R(A, type="FLOAT"),)}, "INT -> FLOAT"),
+        (
+            {"attributes": (R(A, default=None),)},
+            {"attributes": (R(A, default=None, required=True),)},
+            "required: no -> yes",
+        ),
+        (
+            {"attributes": (R(A, name="max"),), "inputs": X.inputs[:2]},
+            {},
+            "input 'max' (added): at position 2; option=optional; type=T; was an attr",
+        ),
+        ({"min_inputs": 1}, {"min_inputs": 2}, "'inputs at least' (changed): 1 -> 2"),
+        ({}, {"deprecated": True}, "operator 'deprecated' (changed): no -> yes"),
+        # What does not.
+        ({"inputs": X.inputs[:2]}, {}, None),
+        (_with(1, option="single", min_count=1), {}, None),
+        (_with(2, min_count=1), _with(2, option="variadic", min_count=1), None),
+        ({"type_constraints": (LESS,)}, {}, None),
+        ({"type_constraints": (T, U)}, _with(1, type="U"), None),
+        ({}, {"attributes": (A,)}, None),
+        ({}, {"attributes": (R(A, default=None),)}, None),
+        (
+            {"attributes": (R(A, default=None, required=True),)},
+            {"attributes": (R(A, default=None),)},
+            None,
+        ),
+        ({}, _with(1, description="x"), None),
+        ({"deprecated": True}, {}, None),
+        ({}, {"support_level": "EXPERIMENTAL", "shape_inference": False}, None),
+        ({}, {"function": False, "function_bodies": ()}, None),
+        ({}, {"documentation": "x"}, None),
+    ],
+)
+def test_what_breaks_a_model_and_what_does_not(
+    old: dict[str, Any], new: dict[str, Any], reason: str | None
+) -> None:
+    change = compare(R(X, **old), R(X, **new))
+    assert change.breaking == (reason is not None) == bool(change.reasons)
+    if reason is not None:
+        assert any(reason in r for r in change.reasons), change.reasons
+    assert change.sections or change.documentation.unified
+
+
+def test_inputs_and_outputs_of_one_name_are_not_confused() -> None:
+    # BatchNormalization 9 has "mean" and "var" as inputs and as outputs.
+    change = spec.diff("BatchNormalization", 9, 14)
+    assert [c.name for c in change.inputs] == ["input_mean", "input_var"]
+    assert not any("must now" in reason for reason in change.reasons)
+
+
+def test_every_step_of_every_operator() -> None:
+    assert len(STEPS) > 400
+    breaking = 0
+    for a, b in STEPS:
+        change = spec.diff(a.name, a.since_version, b.since_version, a.domain)
+        breaking += change.breaking
+        assert change.breaking == bool(change.reasons)
+        assert max(map(len, str(change).splitlines())) <= 80
+        assert all(reason.count("(") for reason in change.reasons)
+        data = json.loads(json.dumps(dataclasses.asdict(change), allow_nan=False))
+        assert data["documentation"]["similarity"] <= 1
+        moved = {*b.attributes} - {*a.attributes}
+        added = {c.name for c in change.attributes if c.kind == "added"}
+        assert moved == added
+    assert 50 < breaking < len(STEPS) / 2
+
+
+def _dummy(attribute: Any) -> Any:
+    values = {
+        "INT": 1,
+        "FLOAT": 1.0,
+        "STRING": "x",
+        "INTS": [1],
+        "FLOATS": [1.0],
+        "STRINGS": ["x"],
+        "TENSOR": onnx.helper.make_tensor("t", 1, [1], [1.0]),
+    }
+    return values.get(attribute.type.name)
+
+
+def test_the_checker_takes_at_the_new_version_what_breaks_nothing() -> None:
+    """Nodes with every input, output and attribute; and with the fewest."""
+    checked = 0
+    for a, b in STEPS:
+        if spec.diff(a.name, a.since_version, b.since_version, a.domain).breaking:
+            continue
+        for full in (True, False):
+            attributes = {
+                x.name: _dummy(x)
+                for x in a.attributes.values()
+                if (full or x.required) and _dummy(x) is not None
+            }
+            inputs = [p.name for p in a.inputs][: None if full else a.min_input]
+            outputs = [p.name for p in a.outputs][: None if full else a.min_output]
+            node = onnx.helper.make_node(
+                a.name, inputs, outputs, domain=a.domain, **attributes
+            )
+            if _accepts(node, a):
+                assert _accepts(node, b), (a.name, a.since_version, b.since_version)
+                checked += 1
+    assert checked > 600
+
+
+def _accepts(node: onnx.NodeProto, schema: Any) -> bool:
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = 10
+    context.opset_imports = {schema.domain: schema.since_version}
+    try:
+        onnx.checker.check_node(node, context)
+    except onnx.checker.ValidationError:
+        return False
+    return True
+
+
+# Decisions, each tried on the code. The tests named elsewhere try them in depth.
+
+DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def _run(data: Any = DATA, feeds: Any = None, **node: Any) -> np.ndarray:
+    proto, inputs = reduce_model(np.asarray(data), **node)
+    return halfulp.onnx.run_model(proto, {**inputs, **(feeds or {})})["reduced"]
+
+
+def _fails(words: str, **node: Any) -> None:
+    with pytest.raises(halfulp.HalfulpError, match=words):
+        _run(**node)
+
+
+def _which_version() -> None:
+    for opset in (1, 10, 11, 17):
+        assert _run(opset=opset, form="attr", axes=[0]).shape == (1, 3)
+    for opset in (18, 99):
+        assert _run(opset=opset, form="input", axes=[0]).shape == (1, 3)
+        _fails("axes", opset=opset, form="attr", axes=[0])
+    proto, feeds = reduce_model(DATA, opset=18, form="const", axes=[0])
+    proto.opset_import[0].domain = "ai.onnx"
+    assert halfulp.onnx.run_model(proto, feeds)["reduced"].shape == (1, 3)
+
+
+def _empty_axes() -> None:
+    for form, opset in (("absent", 13), ("attr", 13), ("absent", 18), ("input", 18)):
+        assert _run(opset=opset, form=form, axes=[]).tolist() == [[55]]
+    for form in ("absent", "empty name", "const", "input"):
+        result = _run(form=form, axes=[], noop_with_empty_axes=1)
+        assert_same_bits(result, DATA * DATA)
+
+
+def _negative_axes() -> None:
+    for opset, form in ((1, "attr"), (11, "attr"), (13, "attr"), (18, "const")):
+        assert _run(opset=opset, form=form, axes=[-2]).tolist() == [[9, 17, 29]]
+        for axis in (-3, 2):
+            _fails("out of range", opset=opset, form=form, axes=[axis])
+
+
+def _twice() -> None:
+    assert _run(form="input", axes=[0, -2, 0]).tolist() == [[9, 17, 29]]
+    assert halfulp.reduce_sum_square(DATA, [0, 0]).tolist() == [[9, 17, 29]]
+    with pytest.raises(halfulp.AxesError, match="twice"):
+        halfulp.sum_square(DATA, axis=(0, 0))
+
+
+def _axes_as_input() -> None:
+    for axes in (np.int64(0), np.array([[0]]), np.array([0], np.int32)):
+        _fails("axes", form="input", axes=[0], feeds={"axes": np.asarray(axes)})
+
+
+def _flags() -> None:
+    for name in ("keepdims", "noop_with_empty_axes"):
+        _fails(f"{name} is 2; allowed: 0 or 1", **{name: 2})
+        with pytest.raises(halfulp.ArgumentError, match=f"{name} is 2"):
+            halfulp.reduce_sum_square(DATA, **{name: 2})  # type: ignore[arg-type]
+
+
+def _rank_0() -> None:
+    for opset in (1, 11, 13, 18):
+        assert_same_bits(_run(np.float32(-3), opset=opset), np.float32(9))
+    _fails("out of range", data=np.float32(3), form="input", axes=[0])
+
+
+def _empty_sets() -> None:
+    empty = np.zeros((2, 0, 4), np.float32)
+    zeros = np.zeros((2, 1, 4), np.float32)
+    assert_same_bits(_run(empty, form="input", axes=[1]), zeros)
+    assert _run(empty, form="input", axes=[2]).shape == (2, 0, 1)
+
+
+def _rounding() -> None:
+    big = float(np.finfo(np.float32).max)
+    for values in ([4096, 1, 1], [2.0**-75] * 3, [big**0.5] * 2, [1e-45, 2.0**-63]):
+        data = np.float32(values)
+        assert_same_bits(_run(data, keepdims=0), expected(data))
+    with np.errstate(under="ignore"):
+        assert (
+            np.float32(2.0**-75) ** 2 == 0 < _run(np.float32([2.0**-75] * 3), keepdims=0)
+        )
+
+
+def _special_values() -> None:
+    for values, want in (
+        ([-np.nan, np.inf], np.nan),
+        ([1, -np.inf], np.inf),
+        ([-0.0, -0.0], 0.0),
+    ):
+        assert_same_bits(_run(np.float32(values), keepdims=0), np.float32(want))
+
+
+def _same_bits() -> None:
+    data = np.random.default_rng(1).standard_normal((99, 101)).astype(np.float32)
+    want = halfulp.sum_square(data)
+    for threads in (1, 3):
+        with halfulp.num_threads(threads):
+            assert_same_bits(halfulp.sum_square(data[::-1, ::-1].T), want)
+
+
+def _integers() -> None:
+    data = np.array([70000, 70000], np.int32)
+    assert _run(data, keepdims=0) == (2 * 70000**2 + 2**31) % 2**32 - 2**31
+    with pytest.raises(halfulp.SumOverflowError):
+        halfulp.sum_square(data, overflow="raise")
+
+
+def _result() -> None:
+    before = DATA.copy()
+    result = halfulp.reduce_sum_square(DATA.T, [], noop_with_empty_axes=1)
+    assert result.flags.c_contiguous
+    assert not np.shares_memory(result, DATA)
+    assert_same_bits(DATA, before)
+    assert halfulp.sum_square(DATA, dtype="float64").dtype == np.float64
+
+
+def _errors() -> None:
+    proto, feeds = reduce_model(DATA, form="const", axes=[5])
+    proto.graph.node[0].name = "mine"
+    with pytest.raises(halfulp.AxesError, match=r"'mine'.*-18.*5.*-2, 1"):
+        halfulp.onnx.run_model(proto, feeds)
+
+
+CHECKS = {
+    "Which version": _which_version,
+    "Empty axes": _empty_axes,
+    "Negative axes": _negative_axes,
+    "The same axis twice": _twice,
+    "Axes as an input": _axes_as_input,
+    "Flags": _flags,
+    "Rank 0": _rank_0,
+    "Empty sets": _empty_sets,
+    "Rounding": _rounding,
+    "NaN, infinities, zeros": _special_values,
+    "The same bits everywhere": _same_bits,
+    "Integers": _integers,
+    "The result": _result,
+    "Errors": _errors,
+}
+
+
+def test_every_decision_is_checked() -> None:
+    assert [d.title for d in DECISIONS] == [*CHECKS]
+
+
+@pytest.mark.parametrize("title", CHECKS)
+def test_the_code_does_what_was_decided(title: str) -> None:
+    CHECKS[title]()
