@@ -218,7 +218,7 @@ def schema(op: str, opset: int | None = None, domain: str = "") -> Schema:
 
 
 @functools.cache
-def operators() -> Mapping[tuple[str, str], Mapping[int, OpSchema]]:
+def _operators() -> Mapping[tuple[str, str], Mapping[int, OpSchema]]:
     """Return onnx's own objects by (domain, name), then by version, all sorted."""
     import onnx.defs
 
@@ -230,7 +230,7 @@ def operators() -> Mapping[tuple[str, str], Mapping[int, OpSchema]]:
 
 
 def _operator(op: str, domain: str) -> Mapping[int, OpSchema]:
-    known = operators()
+    known = _operators()
     domain = "" if domain == "ai.onnx" else domain
     if (domain, op) in known:
         return known[domain, op]

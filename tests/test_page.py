@@ -1,0 +1,563 @@
+"""halfulp docs: all that public documentation shows, in three formats, for everyone.
+
+HALFULP_OPERATORS=all builds the pages of all operators, in about a minute; the
+default is one of each kind and some at random.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnx.defs
+import pytest
+
+import halfulp
+import halfulp.page
+from halfulp.cli import main
+from halfulp.page.data import Page, build
+from halfulp.page.hypertext import hypertext
+from halfulp.page.markdown import markdown
+from oracle import bits, expected
+
+VOID = {"meta", "br", "hr", "wbr", "img", "input", "link", "source", "base", "embed"}
+LOADING = {
+    "script",
+    "link",
+    "img",
+    "iframe",
+    "object",
+    "embed",
+    "video",
+    "audio",
+    "source",
+}
+TYPES = ["bfloat16", "double", "float", "float16", "int32", "int64", "uint32", "uint64"]
+
+
+class Outline(HTMLParser):
+    """A document's text, elements, headings and links; balanced, or an error."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.headings: list[tuple[int, str]] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+        self.ids = [a["id"] for _, a in self.elements if a.get("id")]
+        self.links = [a["href"] for _, a in self.elements if "href" in a]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {k: v or "" for k, v in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append((int(tag[1]), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self.open:
+            return
+        self.text += data
+        if any(re.fullmatch("h[1-6]", tag) for tag in self.open):
+            level, text = self.headings[-1]
+            self.headings[-1] = (level, text + data)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return build("ReduceSumSquare")
+
+
+@pytest.fixture(scope="module")
+def html(page: Page) -> str:
+    return hypertext(page)
+
+
+def flat(text: str) -> str:
+    """Text without white space and marks of Markdown, to compare words."""
+    return re.sub(r"[\s`*]+", "", text)
+
+
+# What the two documents show, as facts.
+
+VERSIONS = {  # since: function, attributes with type and default, counts, bfloat16
+    18: (True, ["keepdims INT 1", "noop_with_empty_axes INT 0"], (1, 2), True),
+    13: (False, ["axes INTS None", "keepdims INT 1"], (1, 1), True),
+    11: (False, ["axes INTS None", "keepdims INT 1"], (1, 1), False),
+    1: (False, ["axes INTS None", "keepdims INT 1"], (1, 1), False),
+}
+
+BODY = """<
+  domain: "",
+  opset_import: ["" : 18]
+>
+ReduceSumSquare <noop_with_empty_axes,keepdims>(data, axes) => (reduced)
+{
+   data_square = Mul (data, data)
+   reduced = ReduceSum <keepdims: int = @keepdims, noop_with_empty_axes: int = \
+@noop_with_empty_axes> (data_square, axes)
+}"""
+
+COUNTING = "[[[1.,2.],[3.,4.]],[[5.,6.],[7.,8.]],[[9.,10.],[11.,12.]]]"
+RANDOM = (
+    "[[[0.9762701,4.303787],[2.0552676,0.89766365]],[[-1.526904,2.9178822],"
+    "[-1.2482557,7.83546]],[[9.273255,-2.3311696],[5.834501,0.5778984]]]"
+)
+ALL, KEPT = "[[[650.]]]", "[[[10.,20.]],[[74.,100.]],[[202.,244.]]]"
+DROPPED = "[[10.,20.],[74.,100.],[202.,244.]]"
+ALL_RANDOM = "[[[224.10666]]]"
+DROPPED_RANDOM = "[[5.177228,19.328384],[3.889578,69.90847],[120.03467,5.7683187]]"
+KEPT_RANDOM = "[[[5.177228,19.328384]],[[3.889578,69.90847]],[[120.03467,5.7683187]]]"
+SQUARES = "[[[1.,4.],[9.,16.]],[[25.,36.],[49.,64.]],[[81.,100.],[121.,144.]]]"
+ZEROS = "[[[0.,0.,0.,0.]],[[0.,0.,0.,0.]]]"
+
+EXAMPLES = {  # name: attributes, data, axes, shape of the result, result
+    "test_cc_reducesumsquare_": {
+        "default_axes_keepdims": ("1", COUNTING, None, "(1,1,1)", ALL),
+        "do_not_keepdims": ("0", COUNTING, "[1]", "(3,2)", DROPPED),
+        "empty_axes_input_noop": ("1noop", COUNTING, "[]", "(3,2,2)", SQUARES),
+        "empty_set": ("1", "[]", "[1]", "(2,1,4)", ZEROS),
+        "empty_set_non_reduced_axis_zero": ("1", "[]", "[2]", "(2,0,1)", "[]"),
+        "keepdims": ("1", COUNTING, "[1]", "(3,1,2)", KEPT),
+        "negative_axes_keepdims": ("1", COUNTING, "[-2]", "(3,1,2)", KEPT),
+    },
+    "test_reduce_sum_square_": {
+        "default_axes_keepdims_example": ("1", COUNTING, None, "(1,1,1)", ALL),
+        "default_axes_keepdims_random": ("1", RANDOM, None, "(1,1,1)", ALL_RANDOM),
+        "do_not_keepdims_example": ("0", COUNTING, "[1]", "(3,2)", DROPPED),
+        "do_not_keepdims_random": ("0", RANDOM, "[1]", "(3,2)", DROPPED_RANDOM),
+        "empty_set": ("1", "[]", "[1]", "(2,1,4)", ZEROS),
+        "keepdims_example": ("1", COUNTING, "[1]", "(3,1,2)", KEPT),
+        "keepdims_random": ("1", RANDOM, "[1]", "(3,1,2)", KEPT_RANDOM),
+        "negative_axes_keepdims_example": ("1", COUNTING, "[-2]", "(3,1,2)", KEPT),
+        "negative_axes_keepdims_random": ("1", RANDOM, "[-2]", "(3,1,2)", KEPT_RANDOM),
+    },
+}
+
+
+def test_every_version_is_there_newest_first(page: Page, html: str) -> None:
+    text = markdown(page)
+    assert [v.since_version for v in page.versions] == [*VERSIONS]
+    titles = [f"ReduceSumSquare - {since}" for since in VERSIONS]
+    assert re.findall("(?m)^## (.*)$", text)[:4] == titles
+    assert [title for level, title in Outline(html).headings if level == 2][:4] == titles
+
+
+@pytest.mark.parametrize("since", VERSIONS)
+def test_the_facts_of_a_version(since: int, page: Page, html: str) -> None:
+    function, attributes, (least, most), bfloat16 = VERSIONS[since]
+    part = markdown(page).split(f"## ReduceSumSquare - {since}\n")[1].split("\n## ")[0]
+    (marked,) = re.findall(f'<section id="v{since}".*?</section>', html, re.DOTALL)
+    types = ", ".join(f"tensor({t})" for t in TYPES if bfloat16 or t != "bfloat16")
+    facts = [
+        "name",
+        "ReduceSumSquare (GitHub)",
+        "domain: ai.onnx",
+        f"since_version: {since}",
+        f"function: {function}",
+        "support_level: COMMON",
+        "shape inference: True",
+        f"has been available since version {since}.",
+        "SummaryComputes the sum square of the input tensor's element",
+        "The above behavior is similar to numpy",
+        "Between 1 and 2 inputs." if most > least else "1 input.",
+        "data (single) - T",
+        "An input tensor.",
+        "1 output.",
+        "reduced (single) - T",
+        "Reduced output tensor.",
+        "Keep the reduced dimension or not, default 1 means keep reduced dimension.",
+        types,
+        "Constrain input and output types to ",
+        *(["axes (optional) - tensor(int64)"] if since == 18 else []),
+        *([BODY] if function else []),
+    ]
+    for attribute in attributes:
+        name, kind, default = attribute.split()
+        ending = "(optional)" if default == "None" else f"(default is {default})"
+        facts.append(f"{name} - {kind} {ending}")
+    for shown in (part, Outline(marked).text):
+        words = flat(shown).replace("###", "")
+        for fact in facts:
+            # The layouts differ in dashes and colons only.
+            assert _bare(fact) in _bare(words), fact
+        assert (flat("Function body") in words) == function
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[-:]", "", flat(text))
+
+
+def test_the_sixteen_examples(page: Page, html: str) -> None:
+    names = [p + n for p, group in EXAMPLES.items() for n in group]
+    assert [example.name for example in page.examples] == names
+    text = markdown(page)
+    for prefix, group in EXAMPLES.items():
+        for name, (attributes, data, axes, shape, result) in group.items():
+            part = text.split(f"### {prefix}{name}\n")[1].split("\n##")[0]
+            found = re.findall(f'<details id="{prefix}{name}".*?</details>', html, re.S)
+            for shown in (part, Outline(found[0]).text):
+                shown = flat(shown).replace("text", "")
+                node = "(data,axes)" if axes else "(data)"
+                facts = [f"ReduceSumSquare{node}->(reduced),opset18"]
+                facts.append(f"keepdims={attributes[0]}")
+                assert ("noop_with_empty_axes=1" in shown) == ("noop" in attributes)
+                size = "(2,0,4)" if data == "[]" else "(3,2,2)"
+                facts.append(f"data:shape={size},dtype=float32{data}")
+                if axes:
+                    length = "0" if axes == "[]" else "1"
+                    facts.append(f"axes:shape=({length},),dtype=int64{axes}")
+                facts.append(f"reduced:shape={shape},dtype=float32{result}")
+                for fact in facts:
+                    assert fact in shown, (name, fact, shown)
+
+
+def test_outputs_are_computed_and_shown_beside_those_recorded(page: Page) -> None:
+    for example in page.examples:
+        assert example.computed_by == "halfulp"
+        feeds = {
+            o.name: np.array(o.values, o.dtype).reshape(o.shape or ())
+            for o in example.inputs
+        }
+        data, axes = feeds["data"], feeds.get("axes")
+        axis = tuple(axes.tolist()) if axes is not None and axes.size else None
+        if axis is None and example.attributes.get("noop_with_empty_axes"):
+            axis = ()
+        (shown,) = example.outputs
+        want = expected(data, axis, keepdims=bool(example.attributes["keepdims"]))
+        got = np.array(shown.values, shown.dtype).reshape(shown.shape or ())
+        assert np.array_equal(bits(got), bits(want)), example.name
+        # NumPy rounds each square; only then do last bits differ.
+        assert bool(example.recorded) == ("random" in example.name)
+
+
+def test_the_six_differences(page: Page, html: str) -> None:
+    pairs = [(d.old, d.new) for d in page.differences]
+    assert pairs == [(13, 18), (11, 18), (1, 18), (11, 13), (1, 13), (1, 11)]
+    text = markdown(page)
+    for d in page.differences:
+        breaking = "breaking" if d.new == 18 else "not breaking"
+        part = text.split(f"### {d.old} to {d.new}: {breaking}\n")[1].split("\n##")[0]
+        assert str(d) in part
+        (shown,) = re.findall(
+            f'<details id="from-{d.old}-to-{d.new}".*?</details>', html, re.S
+        )
+        outline = Outline(shown)
+        assert f"{d.old} to {d.new} {breaking}" in outline.text
+        marks = [tag for tag, _ in outline.elements if tag in ("ins", "del")]
+        changed = d.documentation.added + d.documentation.removed
+        assert len(marks) >= len(changed)
+        for sign, tag, lines in (
+            ("+", "ins", d.documentation.added),
+            ("-", "del", d.documentation.removed),
+        ):
+            for line in lines:
+                assert f"{sign}{line}" in outline.text
+                assert f"\n{sign}{line[:60]}" in f"\n{part}"
+                assert f"<{tag} class=" in shown
+    for fact in (
+        "input 'axes' (added): at position 1",
+        "attribute 'axes' (removed): type=INTS; required=no",
+        "added 'noop_with_empty_axes': type=INT; required=no; default=0",
+        "line similarity: ",
+    ):
+        assert fact in text
+        assert fact in Outline(html).text
+
+
+def test_the_decisions_are_told_with_their_reasons(page: Page, html: str) -> None:
+    assert len(page.decisions) > 10
+    text, shown = flat(markdown(page)), flat(Outline(html).text)
+    for decision in page.decisions:
+        for words in (decision.title, decision.decision, decision.reason):
+            assert flat(words) in text
+            assert flat(words) in shown
+    assert build("Abs").decisions == ()
+
+
+# The formats.
+
+
+def check_html(html: str) -> Outline:
+    outline = Outline(html)
+    tags = [tag for tag, _ in outline.elements]
+    assert len(outline.ids) == len({*outline.ids})
+    for link in outline.links:
+        assert link[1:] in outline.ids if link[0] == "#" else link.startswith("http")
+    assert not LOADING & {*tags}
+    (style,) = re.findall("<style>(.*?)</style>", html, re.DOTALL)
+    assert not re.search(r"url\(|@import|http", style)
+    for _, attributes in outline.elements:
+        assert not {"src", "srcset", "style"} & {*attributes}
+        assert not any(name.startswith("on") for name in attributes)
+    assert "default-src 'none'" in html
+    for landmark in ("header", "nav", "main", "h1"):
+        assert tags.count(landmark) == 1
+    levels = [level for level, _ in outline.headings]
+    assert levels[0] == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    assert tags.count("summary") == tags.count("details")
+    assert outline.links[0] == "#main"
+    return outline
+
+
+def test_html_is_well_formed_closed_in_itself_and_has_its_sections(html: str) -> None:
+    outline = check_html(html)
+    assert {"v18", "v13", "v11", "v1", "examples", "differences", "decisions"} <= {
+        *outline.ids
+    }
+    assert "prefers-color-scheme: dark" in html
+    assert "@media print" in html
+    assert 'name="viewport"' in html
+
+
+def test_texts_cannot_put_anything_into_the_page(page: Page) -> None:
+    hostile = (
+        "<script>alert(1)</script> <img src=x onerror=alert(1)> ![p](http://x/y.png) "
+        "[a](javascript:alert(1)) [b](data:text/html,x) [c](Broadcasting.md) `<b>`<br>\n"
+        "# heading\n\nheading\n===\n\n</main></details> &lt; --> ]]>\n\n| a |\n|---|\n"
+    )
+    version = page.versions[0]
+    spoilt = dataclasses.replace(
+        version,
+        name=hostile,
+        documentation=hostile,
+        attributes=tuple(
+            dataclasses.replace(a, name=hostile, default=hostile, description=hostile)
+            for a in version.attributes
+        ),
+        inputs=tuple(
+            dataclasses.replace(p, name=hostile, type=hostile, description=hostile)
+            for p in version.inputs
+        ),
+    )
+    outline = check_html(
+        hypertext(
+            dataclasses.replace(page, name=hostile, versions=(spoilt, *page.versions[1:]))
+        )
+    )
+    assert "<script>alert(1)</script>" in outline.text
+    schemes = {link.partition(":")[0] for link in outline.links if link[0] != "#"}
+    assert schemes == {"http", "https"}
+    assert "https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md" in outline.links
+
+
+def test_markdown_reads_the_same_folded_and_fits_80_columns(page: Page) -> None:
+    from halfulp.page.hypertext import _text
+    from halfulp.page.markdown import _folded
+
+    code = False
+    for line in markdown(page).splitlines():
+        code ^= line.startswith("```")
+        assert code or len(line) <= 80 or "](https:" in line
+    for theirs in onnx.defs.get_all_schemas():
+        for text in (theirs.doc, *(a.description for a in theirs.attributes.values())):
+            assert _text(_folded(text)).split() == _text(text).split()
+
+
+def test_json_holds_all_of_it(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", "ReduceSumSquare", "--format", "json"]) == 0
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    data = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert data == json.loads(json.dumps(dataclasses.asdict(page)))
+    assert data["examples"][0]["outputs"][0]["values"] == [650.0]
+
+
+def test_the_same_page_every_time(html: str) -> None:
+    code = "import halfulp.page as p; print(p.render('ReduceSumSquare', 'html'), end='')"
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    again = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        encoding="utf-8",
+        env=environment,
+        check=True,
+        timeout=60,
+    )
+    assert again.stdout == html
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+def test_a_browser_finds_the_sections(html: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    dom = subprocess.run(
+        [str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/profile",
+         (tmp_path / "page.html").as_uri()],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=60,
+    ).stdout  # fmt: skip
+    before, after = Outline(html), Outline(dom)
+    # Had the parser had to repair anything, the tree would be another one.
+    assert after.headings == before.headings
+    assert after.ids == before.ids
+    assert after.elements == before.elements
+
+
+# Every operator.
+
+
+def _operators() -> list[tuple[str, str]]:
+    return sorted({(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()})
+
+
+# Graph attributes, sequences, small types, strings, other domains.
+KINDS = [
+    ("", "If"),
+    ("", "Scan"),
+    ("", "SequenceMap"),
+    ("", "Cast"),
+    ("", "StringNormalizer"),
+    ("ai.onnx.ml", "TreeEnsemble"),
+    ("ai.onnx.preview.training", "Adam"),
+]
+
+
+def check_operator(domain: str, name: str) -> None:
+    built = build(name, domain)
+    theirs = [
+        s.since_version
+        for s in onnx.defs.get_all_schemas_with_history()
+        if (s.domain, s.name) == (domain, name)
+    ]
+    assert [v.since_version for v in built.versions] == sorted(theirs, reverse=True)
+    assert len(built.differences) == len(theirs) * (len(theirs) - 1) / 2
+    text = markdown(built)
+    assert text.startswith(f"# {name}\n")
+    assert text.count("```") % 2 == 0
+    outline = check_html(hypertext(built))
+    assert {f"v{since}" for since in theirs} <= {*outline.ids}
+    assert ("examples" in outline.ids) == bool(built.examples)
+    for example in built.examples:
+        assert example.name in outline.ids
+        assert example.computed_by == ("halfulp" if built.decisions else "ONNX")
+    json.dumps(dataclasses.asdict(built), allow_nan=False)
+
+
+@pytest.mark.parametrize(("domain", "name"), KINDS)
+def test_the_page_of_an_operator(domain: str, name: str) -> None:
+    check_operator(domain, name)
+
+
+def test_the_pages_of_others(rng: np.random.Generator) -> None:
+    everything = _operators()
+    if os.environ.get("HALFULP_OPERATORS") != "all":
+        everything = [everything[i] for i in rng.choice(len(everything), 2, False)]
+    for domain, name in everything:
+        print(domain, name)
+        check_operator(domain, name)
+
+
+def test_examples_of_others_are_those_of_the_node_tests() -> None:
+    scan = {example.name: example for example in build("Scan").examples}
+    assert {"test_scan9_sum", "test_scan_sum"} <= {*scan}
+    body = scan["test_scan9_sum"].attributes["body"]
+    assert isinstance(body, str)
+    assert "Add" in body
+    (example,) = build("Det").examples[:1]
+    assert example.computed_by == "ONNX"
+    assert example.outputs[0].values == [-2.0]
+
+
+# The command.
+
+
+def _fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch("halfulp: error: .*\n", err)
+    return str(err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("docs", "Missing argument 'OP'"),
+        ("docs ReduceSumSqare", "did you mean ReduceSumSquare"),
+        ("docs Normalizer", "domain 'ai.onnx.ml' has one"),
+        ("docs Abs --domain nowhere", "domain 'nowhere' is unknown; known: ai.onnx,"),
+        ("docs Abs --format pdf", "--format is 'pdf'; allowed: md, html, json"),
+        ("docs Abs -o nowhere/page.md", "the folder of the output"),
+        ("docs Abs -o .", "exists and is no file"),
+        ("docs Nothing -o page.md", "operator 'Nothing' is unknown"),
+    ],
+)
+def test_bad_input_gives_one_line_and_writes_nothing(
+    arguments: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert words in _fail(arguments.split(), capsys)
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        ("-o page.html", "<!DOCTYPE html>"),
+        ("-o page.json", "{"),
+        ("-o page.md", "# Abs"),
+        ("-o page", "# Abs"),
+        ("-o page.md --format html", "<!DOCTYPE html>"),
+        ("--output page.txt --domain ai.onnx", "# Abs"),
+    ],
+)
+def test_output_writes_what_its_name_says(
+    arguments: str,
+    start: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["docs", "Abs", *arguments.split()]) == 0
+    assert capsys.readouterr() == ("", "")
+    (file,) = os.listdir()
+    assert Path(file).read_text(encoding="utf-8").startswith(start)
+
+
+def test_a_failed_write_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    Path("page.md").write_text("precious")
+    monkeypatch.setattr(os, "fsync", full)
+    assert "No space left" in _fail(["docs", "Abs", "-o", "page.md"], capsys)
+    assert os.listdir() == ["page.md"]
+    assert Path("page.md").read_text() == "precious"
+
+
+def test_printing_and_writing_give_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", "Abs"]) == 0
+    assert capsys.readouterr() == (halfulp.page.render("Abs", "md"), "")
