@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import onnx.defs
 import pytest
+from markdown_it import MarkdownIt
 
 import halfulp
 import halfulp.page
@@ -446,9 +447,20 @@ def check_operator(domain: str, name: str) -> None:
     ]
     assert [v.since_version for v in built.versions] == sorted(theirs, reverse=True)
     assert len(built.differences) == len(theirs) * (len(theirs) - 1) / 2
-    text = markdown(built)
-    assert text.startswith(f"# {name}\n")
-    assert text.count("```") % 2 == 0
+    tokens = MarkdownIt().parse(markdown(built))
+    titles = [
+        tokens[i + 1].content
+        for i, token in enumerate(tokens)
+        if token.tag in ("h1", "h2") and token.nesting == 1
+    ]
+    # No text of an operator ends a list or block of the page, or begins one.
+    assert titles == [
+        name,
+        *(f"{name} - {since}" for since in sorted(theirs, reverse=True)),
+        *["Examples"] * bool(built.examples),
+        *["Differences between versions"] * bool(built.differences),
+        *["Where the texts are silent"] * bool(built.decisions),
+    ]
     outline = check_html(hypertext(built))
     assert {f"v{since}" for since in theirs} <= {*outline.ids}
     assert ("examples" in outline.ids) == bool(built.examples)

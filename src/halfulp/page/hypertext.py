@@ -48,8 +48,8 @@ details > div { padding: 0 .9rem .6rem; }
 }
 .operands > * { min-width: 0; }
 .operands h4 { margin-bottom: 0; }
-.diff { padding: .5rem 0; }
-.diff > * { display: block; padding: 0 .9rem; width: max-content; min-width: 100%; }
+.diff { padding: .5rem 0; white-space: pre-wrap; }
+.diff > * { display: block; padding: 0 .9rem 0 calc(.9rem + 2ch); text-indent: -2ch; }
 .diff > ins, .diff > del { text-decoration: none; }
 @media (min-width: 70rem) {
   .page { display: grid; grid-template-columns: 13rem minmax(0, 1fr); gap: 0 3rem; }
@@ -61,7 +61,6 @@ details > div { padding: 0 .9rem .6rem; }
   details { border: 0; }
   details > div, summary { padding-left: 0; padding-right: 0; }
   details::details-content { content-visibility: visible; display: block; }
-  .diff > * { width: auto; white-space: pre-wrap; }
 }
 """
 
@@ -263,7 +262,7 @@ def _marked(lines: Iterable[str]) -> str:
             items.append(f'<del class="bad">{text}</del>')
         else:
             items.append(f"<span>{text}</span>")
-    return f'<pre class="diff" tabindex="0">{"".join(items)}</pre>'
+    return f'<pre class="diff">{"".join(items)}</pre>'
 
 
 def _pre(text: str) -> str:
