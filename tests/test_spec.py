@@ -352,12 +352,10 @@ def test_every_step_of_every_operator() -> None:
         breaking += change.breaking
         assert change.breaking == bool(change.reasons)
         assert max(map(len, str(change).splitlines())) <= 80
-        assert all(reason.count("(") for reason in change.reasons)
         data = json.loads(json.dumps(dataclasses.asdict(change), allow_nan=False))
         assert data["documentation"]["similarity"] <= 1
-        moved = {*b.attributes} - {*a.attributes}
         added = {c.name for c in change.attributes if c.kind == "added"}
-        assert moved == added
+        assert added == {*b.attributes} - {*a.attributes}
     assert 50 < breaking < len(STEPS) / 2
 
 

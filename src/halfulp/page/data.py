@@ -1,12 +1,11 @@
 """The data of an operator's page, of which every format is made.
 
-May import spec, and examples of this package.
+May import spec, the version of halfulp, and examples of this package.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import itertools
 from dataclasses import dataclass
 
 import halfulp
@@ -15,6 +14,12 @@ from halfulp.spec.decisions import DECISIONS, Decision
 from halfulp.spec.differences import Difference, compare
 from halfulp.spec.rules import OPERATOR
 from halfulp.spec.schemas import Parameter, Schema, schema, versions
+
+BREAKING = (
+    "A step is breaking if a node that is valid at the old version may be invalid, or "
+    "mean something else, when only its opset is raised. What the schemas say decides; "
+    "a new meaning told in words alone is seen in the documentation's lines only."
+)
 
 DOCS = "https://github.com/onnx/onnx/blob/main/docs/"
 
@@ -57,7 +62,7 @@ class Page:
     @property
     def computed(self) -> str:
         """Where the outputs of the examples come from."""
-        if self.decisions:
+        if any(example.computed_by == "halfulp" for example in self.examples):
             return (
                 f"Outputs computed by halfulp {self.halfulp} when this page was made: "
                 "the exact sums, rounded once. Where the outputs recorded with ONNX's "
@@ -70,14 +75,16 @@ class Page:
         """Each version, the opsets it serves, and its difference to the one before."""
         by_pair = {(d.old, d.new): d for d in self.differences}
         rows = []
-        later: int | None = None
-        for version, before in itertools.zip_longest(self.versions, self.versions[1:]):
+        all_since = [version.since_version for version in self.versions]
+        for version, later, before in zip(
+            self.versions, [None, *all_since], [*all_since[1:], None], strict=False
+        ):
             since = version.since_version
-            opsets = f"{since} and later" if later is None else f"{since} to {later - 1}"
-            opsets = str(since) if later == since + 1 else opsets
-            pair = (before.since_version, since) if before else (0, 0)
-            rows.append((version, opsets, by_pair.get(pair)))
-            later = since
+            if later is None:
+                opsets = f"{since} and later"
+            else:
+                opsets = f"{since} to {later - 1}" if later - since > 1 else f"{since}"
+            rows.append((version, opsets, by_pair.get((before or 0, since))))
         return rows
 
 

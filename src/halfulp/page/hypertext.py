@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from markdown_it import MarkdownIt
 
 from halfulp.html import document, escape
-from halfulp.page.data import DOCS, Page, count, facts, marks
+from halfulp.page.data import BREAKING, DOCS, Page, count, facts, marks
 from halfulp.page.examples import Example, Operand
 from halfulp.spec.differences import Change, Difference
 from halfulp.spec.schemas import Parameter, Schema
@@ -93,6 +93,7 @@ def _page(page: Page) -> Iterator[str]:
         yield "</section>"
     if page.differences:
         yield from _section("differences", "Differences between versions")
+        yield f"<p>{escape(BREAKING)}</p>"
         for i, difference in enumerate(page.differences):
             yield from _difference(difference, opened=i == 0)
         yield "</section>"
@@ -186,9 +187,9 @@ def _parameters(parameters: Sequence[Parameter]) -> Iterator[str]:
         yield "</dl>"
 
 
-def _named(name: str, facts: str, description: str) -> str:
-    """Return an item of a list; `facts` is HTML, the others are text."""
-    term = f"<dt><strong>{_code(name)}</strong> {facts}</dt>"
+def _named(name: str, about: str, description: str) -> str:
+    """Return an item of a list; `about` is HTML, `description` Markdown."""
+    term = f"<dt><strong>{_code(name)}</strong> {about}</dt>"
     return f"{term}<dd>{_text(description)}</dd>"
 
 

@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from halfulp.page.data import Page, count, facts, marks
+from halfulp.page.data import BREAKING, Page, count, facts, marks
 from halfulp.page.examples import Example, Operand
 from halfulp.spec.schemas import Parameter, Schema
 
@@ -44,6 +44,7 @@ def _page(page: Page) -> Iterator[str]:
         yield from _example(example)
     if page.differences:
         yield "## Differences between versions\n"
+        yield f"{_folded(BREAKING)}\n"
     for difference in page.differences:
         breaking = "breaking" if difference.breaking else "not breaking"
         yield f"### {difference.old} to {difference.new}: {breaking}\n"
