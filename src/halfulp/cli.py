@@ -16,9 +16,9 @@ import typer
 
 import halfulp
 from halfulp.bench.command import app as bench
+from halfulp.commands.docs import docs
 from halfulp.commands.info import info
 from halfulp.commands.run import run
-from halfulp.commands.docs import docs
 from halfulp.errors import HalfulpError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
