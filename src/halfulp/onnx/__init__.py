@@ -4,8 +4,16 @@ Public names only.
 """
 
 from halfulp.onnx import backend
+from halfulp.onnx.convert import convert_opset
 from halfulp.onnx.evaluate import run_model
 from halfulp.onnx.infer import infer_shape, infer_shapes
 from halfulp.onnx.operators import ReduceSumSquare
 
-__all__ = ["ReduceSumSquare", "backend", "infer_shape", "infer_shapes", "run_model"]
+__all__ = [
+    "ReduceSumSquare",
+    "backend",
+    "convert_opset",
+    "infer_shape",
+    "infer_shapes",
+    "run_model",
+]

@@ -186,7 +186,7 @@ def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelPro
     with model_errors("the model cannot be used"):
         check_nodes(result)
     with model_errors("the types of the model cannot be inferred"):
-        _copy_types(_inferred(result).graph, result.graph)
+        _copy_types(inferred(result).graph, result.graph)
     return result
 
 
@@ -215,7 +215,7 @@ def overridable(model: ModelProto) -> set[str]:
     return {tensor.name for tensor in model.graph.initializer} - constants(model)
 
 
-def _inferred(model: ModelProto) -> ModelProto:
+def inferred(model: ModelProto) -> ModelProto:
     """Return the skeleton of `model`, which obeys the rules, with types inferred."""
     _register()
     proto = skeleton(model)
