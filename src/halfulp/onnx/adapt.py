@@ -10,6 +10,7 @@ sees; everything else stays as it is.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -24,10 +25,13 @@ from halfulp.onnx.faults import reason
 from halfulp.onnx.scopes import Scope, tensor_facts
 from halfulp.onnx.tensors import type_name
 
+# Inputs that were an attribute once, as axes, pads or scales, have no more elements.
+_LONGEST_LIST = 64
+
 # Versions (older, newer) between which the texts of onnx.defs differ in wording, in
 # types, and in attributes or inputs that only the newer has, and in nothing else that
-# a node valid in both could tell. Read by a person, for the steps down that onnx's
-# converter lacks.
+# a node valid in both could tell. Read by a person, for steps down: onnx's converter
+# lacks most of them.
 _REWORDED = {
     **{name: [(13, 14)] for name in ("Add", "Sub", "Mul", "Div")},
     **{name: [(6, 13)] for name in ("Abs", "Ceil", "Floor")},
@@ -219,16 +223,27 @@ def _take(
         return [_with_tensor(node)]
     if change := _changed_meaning(node, step, scope):
         raise ModelError(f"{start}would change the meaning: {change}")
+    versions = step.new.since_version, step.old.since_version
+    if versions in _REWORDED.get(node.op_type, ()):
+        return [node]
+    names = _short_names(node)
+    alone = _alone(node, names, step.opsets[0], scope)
     try:
-        converted = _convert(node, step, scope)
+        converted = _run_converter(alone, step.opsets[1])
     except Exception as error:
-        versions = step.new.since_version, step.old.since_version
-        if versions in _REWORDED.get(node.op_type, ()):
-            return [node]
         # What onnx says comes after the name of a file and a condition.
         said = reason(error).rpartition(" failed: ")[2]
         raise ModelError(f"{start}is beyond onnx's version converter: {said}") from error
-    return _taken_over(converted, node, fresh)
+    return _taken_over(ModelProto.FromString(converted), names, node, fresh)
+
+
+# One run takes ten milliseconds or more, and models repeat themselves.
+@functools.lru_cache(maxsize=4096)
+def _run_converter(model: bytes, opset: int) -> bytes:
+    converted = onnx.version_converter.convert_version(
+        ModelProto.FromString(model), opset
+    )
+    return bytes(converted.SerializeToString())
 
 
 def _without_defaults(node: NodeProto, step: _Step) -> NodeProto:
@@ -300,62 +315,83 @@ def _if_not_last(axis: int, node: NodeProto, scope: Scope) -> str | None:
     return f"until opset 12 it takes axis {axis} and those behind it as one"
 
 
-def _convert(node: NodeProto, step: _Step, scope: Scope) -> ModelProto:
-    """Return what onnx's converter makes of `node` alone."""
-    alone = NodeProto()
-    alone.CopyFrom(node)
-    alone.domain = ""
+def _short_names(node: NodeProto) -> dict[str, str]:
+    """Return names for the values of `node`, the same for nodes that are alike."""
+    values = dict.fromkeys(filter(None, (*node.input, *node.output)))
+    return {"": "", **{name: f"v{i}" for i, name in enumerate(values)}}
+
+
+def _alone(node: NodeProto, names: dict[str, str], opset: int, scope: Scope) -> bytes:
+    """Return a model of `node` alone, with its values renamed as in `names`."""
+    alone = NodeProto(
+        op_type=node.op_type,
+        input=[names[name] for name in node.input],
+        output=[names[name] for name in node.output],
+        attribute=node.attribute,
+    )
     for attribute in alone.attribute:
         if attribute.HasField("g"):
             attribute.g.CopyFrom(GraphProto(name="empty"))
     graph = GraphProto(name="alone", node=[alone])
+    sizes: dict[str, str] = {}
     for name in dict.fromkeys(filter(None, node.input)):
-        graph.input.append(_declared(name, scope))
+        graph.input.append(_declared(name, names[name], sizes, scope))
         array = scope.array(name)
-        if array is not None:
-            graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    graph.output.extend(_declared(name, scope) for name in filter(None, node.output))
-    old, new = step.opsets
+        if array is not None and array.size <= _LONGEST_LIST:
+            graph.initializer.append(onnx.numpy_helper.from_array(array, names[name]))
+    for name in filter(None, node.output):
+        graph.output.append(_declared(name, names[name], sizes, scope))
     model = ModelProto(
         ir_version=onnx.IR_VERSION,
         graph=graph,
-        opset_import=[onnx.helper.make_opsetid("", old)],
+        opset_import=[onnx.helper.make_opsetid("", opset)],
     )
-    return onnx.version_converter.convert_version(model, new)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
-def _declared(name: str, scope: Scope) -> ValueInfoProto:
-    value = ValueInfoProto(name=name)
+def _declared(
+    name: str, new_name: str, sizes: dict[str, str], scope: Scope
+) -> ValueInfoProto:
+    """Declare a value with what is known of it, its sizes renamed too."""
+    value = ValueInfoProto(name=new_name)
     type_ = scope.types.get(name)
     kind, element_type, _ = tensor_facts(type_)
     if type_ is not None and kind == "tensor" and element_type:
         value.type.CopyFrom(type_)
+    for dim in value.type.tensor_type.shape.dim if value.HasField("type") else ():
+        if dim.dim_param:
+            dim.dim_param = sizes.setdefault(dim.dim_param, f"n{len(sizes)}")
     return value
 
 
 def _taken_over(
-    converted: ModelProto, node: NodeProto, fresh: Callable[[str], str]
+    converted: ModelProto,
+    names: dict[str, str],
+    node: NodeProto,
+    fresh: Callable[[str], str],
 ) -> list[NodeProto]:
-    """Return the nodes of `converted` with what `node` has besides, and fresh names."""
-    names = {name: name for name in ("", *node.input, *node.output)}
+    """Return the nodes of `converted` with all that `node` has besides.
+
+    Values get their names back; those that are new get fresh ones.
+    """
+    old_names = {new: old for old, new in names.items()}
     graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
     result = [
         onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
         for tensor in converted.graph.initializer
-        if tensor.name not in names
+        if tensor.name not in old_names
     ]
     result.extend(converted.graph.node)
     for each in result:
         for side in (each.input, each.output):
             for i, name in enumerate(side):
-                if name not in names:
-                    names[name] = fresh(f"{node.output[0]}_{each.op_type.lower()}")
-                side[i] = names[name]
+                if name not in old_names:
+                    old_names[name] = fresh(f"{node.output[0]}_{each.op_type.lower()}")
+                side[i] = old_names[name]
         for attribute in each.attribute:
             if attribute.HasField("g"):
                 attribute.g.CopyFrom(graphs[attribute.name])
         each.domain = node.domain
-        each.ClearField("name")
         if set(each.output) & set(node.output):
             for field in ("name", "doc_string"):
                 if node.HasField(field):
