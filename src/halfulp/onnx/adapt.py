@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -46,7 +46,8 @@ _REWORDED = {
     "GatherElements": [(11, 13)],
     "GatherND": [(12, 13)],
     "Gemm": [(9, 11), (11, 13)],
-    "Loop": [(11, 13), (13, 16)],
+    "If": [(1, 11)],
+    "Loop": [(1, 11), (11, 13), (13, 16)],
     "MaxPool": [(8, 10)],
     "Mod": [(10, 13)],
     "NegativeLogLikelihoodLoss": [(12, 13)],
@@ -55,6 +56,7 @@ _REWORDED = {
     "Pow": [(7, 12), (12, 13)],
     "ReduceMin": [(12, 13)],
     "Reshape": [(13, 14)],
+    "Scan": [(9, 11)],
     "Shape": [(13, 15)],
     "Slice": [(11, 13)],
     "SoftmaxCrossEntropyLoss": [(12, 13)],
@@ -292,6 +294,8 @@ def _changed_meaning(node: NodeProto, step: _Step, scope: Scope) -> str | None:
             return _if_not_last(set_here.get("axis", -1), node, scope)
         case "BatchNormalization" | "Dropout", 7, True if not set_here.get("is_test"):
             return "without is_test the node trains, until opset 6 only"
+        case _, 11, False if any(map(_is_negative_axis, set_here.items())):
+            return "until opset 10 negative axes have none"
         case "Scan", 9, _:
             return "until opset 8 it scans batches"
         case "Resize", 11, _:
@@ -305,6 +309,11 @@ def _changed_meaning(node: NodeProto, step: _Step, scope: Scope) -> str | None:
         case "GroupNormalization", 21, _:
             return "scale and bias are of groups until opset 20, of channels from 21 on"
     return None
+
+
+def _is_negative_axis(attribute: tuple[str, Any]) -> bool:
+    name, value = attribute
+    return name.endswith(("axis", "axes")) and bool(np.min(value, initial=0) < 0)
 
 
 def _if_not_last(axis: int, node: NodeProto, scope: Scope) -> str | None:

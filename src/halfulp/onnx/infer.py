@@ -105,7 +105,8 @@ def infer_shape(
         raise ArgumentError(
             f"noop_with_empty_axes is 1, which {version} lacks; allowed: from opset 18 on"
         )
-    if isinstance(axes, str) and axes != "unknown":
+    known = not isinstance(axes, str) and (axes is None or isinstance(axes, Iterable))
+    if axes != "unknown" and not known:
         raise AxesError(f"axes is {axes!r}; allowed: integers, 'unknown' or None")
     if shape is not None:
         for size in shape:
@@ -328,13 +329,13 @@ def _dimensions(type_: TypeProto) -> Shape | None:
     )
 
 
-def _copy_types(typed: GraphProto, graph: GraphProto) -> None:
+def _copy_types(typed: GraphProto, graph: GraphProto, nested: bool = False) -> None:
     """Copy the types of `typed` into `graph`, which has the same nodes."""
-    for name in ("value_info", "output"):
+    for name in ("value_info", "output", *(("input",) if nested else ())):
         values = getattr(graph, name)
         del values[:]
         values.extend(getattr(typed, name))
     for typed_node, node in zip(typed.node, graph.node, strict=True):
         pairs = zip(subgraphs(typed_node), subgraphs(node), strict=True)
         for (_, inner), (_, target) in pairs:
-            _copy_types(inner, target)
+            _copy_types(inner, target, nested=True)
