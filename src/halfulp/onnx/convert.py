@@ -255,8 +255,9 @@ class _Part:
         # The inputs that hold axes, by these.
         self._axes: dict[tuple[int, ...] | Reference, str] = {}
         self._constants: list[NodeProto] = []
-        # Names that converted nodes do not use any more.
+        # Names that converted nodes do not use any more, and those of axes only.
         self._left: set[str] = set()
+        self._only_axes = _only_axes(self._body)
         self._references = {
             node.output[0]: Reference(attribute.ref_attr_name)
             for _, node in walk(self._body.node)
@@ -304,6 +305,8 @@ class _Part:
     ) -> Sequence[NodeProto]:
         assert self._old is not None
         if node.domain not in DOMAIN_NAMES or self._is_call(node):
+            return [node]
+        if _constant_name(node) in self._only_axes:
             return [node]
         if is_reduce(node):
             return self._convert_reduce(node, scope, here, self._old)
@@ -416,7 +419,7 @@ class _Part:
 
     def _remove_unused(self) -> None:
         """Remove constants that only converted nodes used."""
-        gone = self._left.difference(_uses(self._body))
+        gone = self._left.difference(_uses(self._body), [""])
         for body in _bodies(self._body):
             removed = _remove(body.node, gone, _constant_name)
             if isinstance(body, GraphProto):
@@ -425,8 +428,8 @@ class _Part:
             _remove(body.value_info, removed, _name)
 
 
-def _constant_name(node: NodeProto) -> str:
-    return str(node.output[0]) if _is_constant(node) else ""
+def _constant_name(node: NodeProto) -> str | None:
+    return str(node.output[0]) if _is_constant(node) else None
 
 
 def _name(message: Any) -> str:
@@ -465,11 +468,29 @@ def _names(body: GraphProto | FunctionProto) -> Iterator[str]:
             yield from each.input
 
 
+def _only_axes(body: GraphProto | FunctionProto) -> set[str]:
+    """Return the names of values that serve as axes of a ReduceSumSquare only."""
+    axes: set[str] = set()
+    others: set[str] = set()
+    for each in _bodies(body):
+        for node in each.node:
+            mine = 1 if is_reduce(node) else len(node.input)
+            others.update(node.input[:mine])
+            axes.update(node.input[mine:])
+    return axes.difference(others, _outputs(body))
+
+
 def _uses(body: GraphProto | FunctionProto) -> Iterator[str]:
     """Yield every name of a value that something uses."""
+    yield from _outputs(body)
     for each in _bodies(body):
         for node in each.node:
             yield from node.input
+
+
+def _outputs(body: GraphProto | FunctionProto) -> Iterator[str]:
+    """Yield every name of a value that leaves a graph, or is annotated."""
+    for each in _bodies(body):
         if isinstance(each, GraphProto):
             yield from (value.name for value in each.output)
             for annotation in each.quantization_annotation:
@@ -479,9 +500,9 @@ def _uses(body: GraphProto | FunctionProto) -> Iterator[str]:
             yield from each.output
 
 
-def _remove(values: Any, names: set[str], name: Callable[[Any], str]) -> set[str]:
+def _remove(values: Any, names: set[str], name: Callable[[Any], str | None]) -> set[str]:
     """Remove from a field what has one of `names`; return those found."""
-    found = {name(value) for value in values} & names
+    found = names.intersection(map(name, values))
     if found:
         _replace(values, [value for value in values if name(value) not in found])
     return found
