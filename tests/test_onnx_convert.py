@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 import halfulp
 from conftest import SEED
+from halfulp.cli import main
 from halfulp.onnx import adapt, convert_opset, run_model
 from halfulp.onnx.convert import convert
 from halfulp.onnx.nodes import walk
+from halfulp.onnx.verify import verify
 from halfulp.spec.rules import version_for
 from onnx_models import (
     DTYPES,
@@ -642,3 +645,199 @@ def test_random_models_keep_every_bit_there_and_back(data: Any) -> None:
     back = converted(there, old)
     assert_same_bits(run(there), run(proto))
     assert_same_bits(run(back), run(proto))
+
+
+def test_verify_tells_what_was_compared() -> None:
+    proto = placed("if", 18, axes=[1], form="const")
+    facts = verify(proto, convert_opset(proto, 13))
+    assert facts["runs"] == 6
+    assert facts["values"] == ["small integers", "random numbers", "special values"]
+    assert facts["inputs"]["x"] == {"type": "float", "shapes": [[2, 3, 4]]}
+    assert facts["outputs"]["y"]["agree"] == facts["outputs"]["y"]["of"] == 6 * 8
+
+
+@pytest.mark.parametrize("change", ["axes", "keepdims", "type", "last bit"])
+def test_verify_finds_what_a_conversion_changed(change: str) -> None:
+    proto, _ = reduce_model(np.ones((3, 3), np.float32), axes=[1], form="const")
+    result = convert_opset(proto, 13)
+    node = result.graph.node[0]
+    if change == "axes":
+        node.attribute[0].ints[:] = [0]
+    elif change == "keepdims":
+        node.attribute.add(name="keepdims", type="INT", i=0)
+    elif change == "type":
+        node.output[0] = "r"
+        cast = onnx.helper.make_node("Cast", ["r"], ["reduced"], to=11)
+        result.graph.node.append(cast)
+        result.graph.output[0].type.Clear()
+    else:
+        # The sum of the squares as onnx rounds it.
+        result = convert_opset(
+            reduce_model(np.ones((3, 3), np.float32), axes=[1], form="input")[0], 13
+        )
+        result.graph.input.pop()
+        axes = onnx.numpy_helper.from_array(np.array([1]), "axes")
+        result.graph.initializer.append(axes)
+    with pytest.raises(
+        halfulp.ModelError, match=r"the conversion changes the.*'reduced'"
+    ):
+        verify(proto, result)
+    if change == "last bit":
+        facts = verify(proto, result, exact=False)["outputs"]["reduced"]
+        assert facts["agree"] < facts["of"]
+
+
+@pytest.mark.parametrize("form", ["input", "default"])
+def test_verify_makes_up_axes_of_run_time(form: str) -> None:
+    proto = placed("if", 18, axes=[1], form=form)
+    result = convert_opset(proto, 13)
+    facts = verify(proto, result, exact=False)
+    assert facts["runs"] == 6
+    assert facts["inputs"]["axes"]["type"] == "int64"
+
+
+def test_verify_makes_up_every_type() -> None:
+    declared = ", ".join(
+        f"{name}[N,{i}] x{i}"
+        for i, name in enumerate([*DTYPES, "bool", "string", "int8", "float8e5m2"], 1)
+    )
+    proto = model(f"({declared}) => (y) {{ y = ReduceSumSquare(x3) }}")
+    facts = verify(proto, convert_opset(proto, 13))
+    assert facts["runs"] == 6
+    assert len(facts["inputs"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(float[2] x) => (y) { y = RandomNormalLike(x) }", "gives other values of.*'y'"),
+        (
+            "(float[2] x, int64[1] i) => (y) { k = Sub(i, i) w = Sub(k, i) z = Sub(w, i) "
+            "d = Constant<value_ints = [7]>() j = Max(i, d) y = Gather(x, j) }",
+            "takes none of the made-up inputs",
+        ),
+        ("(seq(float[2]) x) => (y) { y = SequenceLength(x) }", "'x' cannot be made up"),
+        ("(float[2] x) => (y) { y = f.Unknown(x) }", "operator 'Unknown'.* is unknown"),
+    ],
+)
+def test_verify_says_why_nothing_was_compared(text: str, message: str) -> None:
+    proto = model(text)
+    with pytest.raises(halfulp.ModelError, match=f"cannot be verified: .*{message}"):
+        verify(proto, proto)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with models m.onnx and runtime.onnx."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    onnx.save(placed("main", 18, axes=[1], form="const"), "m.onnx")
+    onnx.save(placed("main", 18, axes=[1], form="input"), "runtime.onnx")
+    return tmp_path
+
+
+def test_the_command_writes_a_model_and_says_what_it_did(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["convert", "m.onnx", "--opset", "13", "-o", "out.onnx", "--verify"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "opset 18 to 13, IR version 8",
+        "node #0 (output 'y')",
+        "  ReduceSumSquare-18 is now ReduceSumSquare-13; axes [1] as an attribute",
+        "ran both 6 times on small integers, random numbers, special values:",
+        "  input 'x': float [2, 3, 4]",
+        "  input 'c': bool []",
+        "  input 'n': int64 []",
+        "  output 'y': 48 of 48 elements have the same bits",
+        "wrote out.onnx",
+    ]
+    onnx.checker.check_model(onnx.load("out.onnx"), full_check=True)
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "m.onnx",
+        "out.onnx",
+        "runtime.onnx",
+    ]
+
+
+def test_the_command_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["convert", "runtime.onnx", "--opset", "13", "-o", "runtime.onnx"]
+    assert main([*arguments, "--verify", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    verified = facts.pop("verified")
+    assert verified["runs"] == 6
+    assert facts == {
+        "model": "runtime.onnx",
+        "output": "runtime.onnx",
+        "opset": 13,
+        "opset_before": 18,
+        "ir_version": 8,
+        "changes": [
+            {
+                "node": "node #0 (output 'y')",
+                "old": "ReduceSumSquare-18",
+                "new": "Mul-13, ReduceSum-13",
+                "how": "axes of run time: squares, then their sum",
+                "exact": False,
+            }
+        ],
+        "warnings": [],
+    }
+    assert [n.op_type for n in onnx.load("runtime.onnx").graph.node] == [
+        "Mul",
+        "ReduceSum",
+    ]
+
+
+def test_the_command_says_what_is_rounded_otherwise(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", "runtime.onnx", "--opset", "13", "-o", "out.onnx"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "warning: squares and sums of 1 are rounded by the runtime now"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["runtime.onnx", "--opset", "11", "-o", "out.onnx"], "axes are known only"),
+        (["m.onnx", "--opset", "0", "-o", "out.onnx"], "opset is 0; allowed: 1 to"),
+        (["m.onnx", "--opset", "x", "-o", "out.onnx"], "Invalid value for '--opset'"),
+        (["m.onnx", "--opset", "13", "-o", "no/out.onnx"], "folder of the output"),
+        (["none.onnx", "--opset", "13", "-o", "out.onnx"], "cannot be read"),
+        (["bad.onnx", "--opset", "13", "-o", "bad.onnx"], "cannot be read"),
+        (["random.onnx", "--opset", "13", "-o", "out.onnx", "--verify"], "each time"),
+        (["m.onnx", "--opset", "13"], "Missing option"),
+    ],
+)
+def test_a_failure_is_one_line_and_leaves_no_file(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(model("(float[2] x) => (y) { y = RandomNormalLike(x) }"), "random.onnx")
+    (folder / "bad.onnx").write_bytes((folder / "m.onnx").read_bytes()[:-9])
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main(["convert", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("halfulp: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_external_data_is_read_and_written_into_the_file(folder: Path) -> None:
+    proto = model("(float[2,3] x) => (y) { z = MatMul(x, w) y = ReduceSumSquare(z) }")
+    weights = np.arange(3 * 999, dtype=np.float32).reshape(3, 999)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(proto, "external.onnx", save_as_external_data=True, location="w.bin")
+    assert main(["convert", "external.onnx", "--opset", "13", "-o", "out.onnx"]) == 0
+    (folder / "w.bin").unlink()
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    want = run_model(model_with(proto, weights), feeds)["y"]
+    assert_same_bits(run_model("out.onnx", feeds)["y"], want)
+
+
+def model_with(proto: onnx.ModelProto, weights: np.ndarray) -> onnx.ModelProto:
+    """The model with its only initializer inside again."""
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    return proto
