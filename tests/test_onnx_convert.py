@@ -777,7 +777,7 @@ def test_the_command_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -
                 "node": "node #0 (output 'y')",
                 "old": "ReduceSumSquare-18",
                 "new": "Mul-13, ReduceSum-13",
-                "how": "axes of run time: squares, then their sum",
+                "how": "axes of run time",
                 "exact": False,
             }
         ],

@@ -30,7 +30,6 @@ from halfulp.errors import ArgumentError, HalfulpError, ModelError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(bench, name="bench")
-app.command(no_args_is_help=False)(convert)
 
 # Of the column of values: with a short name, the table has 80 columns then.
 _WIDTH = 40
@@ -198,6 +197,9 @@ def info(as_json: _AsJson = False) -> None:
     for key, value in facts.items():
         text = ", ".join(value) if isinstance(value, list) else value
         print(f"{key.replace('_', ' '):18} {text}")
+
+
+app.command(no_args_is_help=False)(convert)
 
 
 def _version(distribution: str) -> str:

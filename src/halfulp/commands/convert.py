@@ -76,8 +76,8 @@ def convert(
         content = done.model.SerializeToString()
     except Exception as error:
         raise ModelError(
-            f"the model has {done.model.ByteSize()} bytes; allowed in one file: less "
-            "than 2 GiB"
+            f"the model is too large for the one file {str(output)!r}; "
+            "allowed: less than 2 GiB"
         ) from error
     write_whole(output, content)
     if as_json:
@@ -115,11 +115,11 @@ def _show_verified(verified: dict[str, Any]) -> None:
         shapes = ", ".join(str(shape) for shape in noted["shapes"])
         _line(f"  input {name!r}: {noted['type']} {shapes}")
     for name, noted in verified["outputs"].items():
-        text = f"{noted['agree']} of {noted['of']} elements have the same bits"
-        if noted["agree"] != noted["of"]:
+        agree, of = noted["agree"], noted["of"]
+        _line(f"  output {name!r}: {agree} of {of} elements have the same bits")
+        if agree != of:
             greatest = float(noted.get("greatest_difference", "inf"))
-            text += f", greatest difference {greatest:.2g} of the largest magnitude"
-        _line(f"  output {name!r}: {text}")
+            _line(f"    greatest difference {greatest:.2g} of the largest magnitude")
 
 
 def _line(text: str) -> None:

@@ -137,24 +137,26 @@ def check_allowed(node: NodeProto, scope: Scope, opset: int, where: str) -> None
     if schema is None:
         return
     bound: dict[str, str] = {}
-    for i, name in enumerate(node.input):
-        kind, element_type, _ = tensor_facts(scope.types.get(name) if name else None)
-        if kind != "tensor" or not element_type:
-            continue
-        formal = schema.inputs[min(i, len(schema.inputs) - 1)]
-        given = f"tensor({type_name(element_type)})"
-        if given not in formal.types:
-            raise UnsupportedTypeError(
-                f"{where}input {name!r} is a {given}, not allowed in "
-                f"{node.op_type}-{schema.since_version}; "
-                f"allowed: {', '.join(sorted(formal.types))}"
-            )
-        other = bound.setdefault(formal.type_str, given)
-        if other != given and formal.is_homogeneous:
-            raise UnsupportedTypeError(
-                f"{where}inputs are a {other} and a {given}; allowed in "
-                f"{node.op_type}-{schema.since_version}: both the same"
-            )
+    for what, names, formals in (
+        ("input", node.input, schema.inputs),
+        ("output", node.output, schema.outputs),
+    ):
+        for i, name in enumerate(names):
+            kind, element_type, _ = tensor_facts(scope.types.get(name) if name else None)
+            if kind != "tensor" or not element_type:
+                continue
+            formal = formals[min(i, len(formals) - 1)]
+            given = f"tensor({type_name(element_type)})"
+            allowed = ", ".join(sorted(formal.types))
+            if formal.is_homogeneous:
+                allowed = bound.setdefault(formal.type_str, allowed)
+            if given not in allowed.split(", "):
+                raise UnsupportedTypeError(
+                    f"{where}{what} {name!r} is a {given}, not allowed in "
+                    f"{node.op_type}-{schema.since_version}; allowed: {allowed}"
+                )
+            if formal.is_homogeneous:
+                bound[formal.type_str] = given
 
 
 def _schema(node: NodeProto, opset: int) -> OpSchema | None:

@@ -137,7 +137,7 @@ def convert_opset(
 
     Examples
     --------
-    >>> import onnx.parser, onnx.printer
+    >>> import onnx.parser
     >>> from halfulp.onnx import convert_opset
     >>> model = onnx.parser.parse_model('''
     ...     <ir_version: 7, opset_import: ["" : 13]>
@@ -145,9 +145,9 @@ def convert_opset(
     ...         y = ReduceSumSquare<axes = [1], keepdims = 0>(x)
     ...     }
     ... ''')
-    >>> node = convert_opset(model, 18).graph.node[0]
-    >>> print(onnx.printer.to_text(node))
-    y = ReduceSumSquare <keepdims: int = 0> (x, axes)
+    >>> graph = convert_opset(model, 18).graph
+    >>> graph.node[0].input, graph.initializer[0].name
+    (['x', 'axes'], 'axes')
     """
     return convert(model, target).model
 
@@ -208,7 +208,7 @@ def _convert(model: ModelProto, target: int) -> Conversion:
     )
     model.ir_version = max(model.ir_version, least)
     _check_result(model)
-    if sound and not _passes_checker(model):
+    if sound:
         onnx.checker.check_model(skeleton(model))
     return conversion
 

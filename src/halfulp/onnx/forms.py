@@ -171,7 +171,7 @@ def _square_and_sum(
     square.output.append(fresh(f"{node.output[0]}_square"))
     node.op_type = "ReduceSum"
     node.input[0] = square.output[0]
-    return Form([square, node], "axes of run time: squares, then their sum", exact=False)
+    return Form([square, node], "axes of run time", exact=False)
 
 
 def _set_axes(node: NodeProto, axes: tuple[int, ...] | Reference) -> None:
