@@ -23,7 +23,7 @@ def test_examples_in_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/onnxruntime.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/onnxruntime.md", "docs/opsets.md"])
 def test_examples_in_documents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(__file__).parents[1]
     monkeypatch.chdir(root)  # where their reader stands

@@ -19,11 +19,13 @@ from halfulp.bench.command import app as bench
 from halfulp.commands.docs import docs
 from halfulp.commands.info import info
 from halfulp.commands.run import run
+from halfulp.commands.convert import convert
 from halfulp.errors import HalfulpError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command(no_args_is_help=False)(run)
 app.command(no_args_is_help=False)(docs)
+app.command(no_args_is_help=False)(convert)
 app.command()(info)
 app.add_typer(bench, name="bench")
 

@@ -1,10 +1,19 @@
-"""ONNX models, run with halfulp's ReduceSumSquare.
+"""ONNX models: run, inferred and converted with halfulp's ReduceSumSquare.
 
 Public names only.
 """
 
 from halfulp.onnx import backend
+from halfulp.onnx.convert import convert_opset
 from halfulp.onnx.evaluate import run_model
+from halfulp.onnx.infer import infer_shape, infer_shapes
 from halfulp.onnx.operators import ReduceSumSquare
 
-__all__ = ["ReduceSumSquare", "backend", "run_model"]
+__all__ = [
+    "ReduceSumSquare",
+    "backend",
+    "convert_opset",
+    "infer_shape",
+    "infer_shapes",
+    "run_model",
+]

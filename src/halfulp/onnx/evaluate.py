@@ -20,13 +20,10 @@ from halfulp.onnx.gaps import Loop, ZipMap
 from halfulp.onnx.inputs import check_declared, check_inputs
 from halfulp.onnx.operators import ReduceSumSquare
 from halfulp.onnx.prepare import prepare
+from halfulp.onnx.skeleton import SMALL_TENSOR
 from halfulp.onnx.structure import check_structure
 from halfulp.onnx.tensors import read_tensor
 from halfulp.onnx.validate import check_types
-
-# Shape inference copies a model; it needs the values of small tensors only, as
-# shapes, axes and the like.
-_SMALL_TENSOR = 1024
 
 _OPERATORS = [ReduceSumSquare, Loop, ZipMap]
 
@@ -165,7 +162,7 @@ def _take_large_tensors(graph: GraphProto) -> dict[str, np.ndarray[Any, Any]]:
     for i in reversed(range(len(graph.initializer))):
         tensor = graph.initializer[i]
         array = read_tensor(tensor, f"initializer {tensor.name!r}")
-        if array.size > _SMALL_TENSOR:
+        if array.size > SMALL_TENSOR:
             arrays[tensor.name] = array
             if tensor.name not in declared:
                 graph.input.add(name=tensor.name)

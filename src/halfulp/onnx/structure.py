@@ -26,13 +26,14 @@ def check_structure(model: ModelProto) -> None:
         If a value is used before it is defined, or defined twice, or if a node
         breaks the rules of its operator.
     """
-    _check_graph(model.graph, set(), _context(model.opset_import))
+    _check_graph(model.graph, set(), checker_context(model.opset_import))
     for function in model.functions:
-        context = _context(function.opset_import)
+        context = checker_context(function.opset_import)
         _check_body(function.node, function.output, set(function.input), set(), context)
 
 
-def _context(imports: Iterable[OperatorSetIdProto]) -> C.CheckerContext:
+def checker_context(imports: Iterable[OperatorSetIdProto]) -> C.CheckerContext:
+    """Return what onnx's checker of nodes has to know."""
     context = C.CheckerContext()
     context.ir_version = onnx.IR_VERSION
     context.opset_imports = {entry.domain: entry.version for entry in imports}
@@ -78,6 +79,17 @@ def _check_node(node: NodeProto, context: C.CheckerContext, here: str) -> None:
             f"{here}operator {node.op_type!r} of domain {node.domain!r} is unknown; "
             "allowed: the operators of ONNX and the functions of the model"
         )
+    check_node(node, context, here)
+
+
+def check_node(node: NodeProto, context: C.CheckerContext, here: str) -> None:
+    """Check a node without the graphs in it, as onnx does.
+
+    Raises
+    ------
+    ModelError
+        If it breaks the rules of its operator.
+    """
     try:
         onnx.checker.check_node(_without_graphs(node), context)
     except onnx.checker.ValidationError as error:

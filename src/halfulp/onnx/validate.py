@@ -1,6 +1,6 @@
 """Checks the ReduceSumSquare nodes against types, shapes and constants.
 
-May import errors, element_types, spec.rules, functions, nodes and tensors only.
+May import errors, element_types, spec.rules, nodes, scopes and tensors only.
 
 All that is known before the model runs is used: declared and inferred types,
 initializers, constants, and the inputs that are fed. What is not known until
@@ -9,42 +9,18 @@ then, the operator checks with the same rules.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import onnx
-from onnx import (
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    TensorProto,
-    TypeProto,
-    ValueInfoProto,
-)
+from onnx import ModelProto, NodeProto
 
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
-from halfulp.onnx.functions import DOMAIN
-from halfulp.onnx.nodes import (
-    axes_values,
-    check_axes_type,
-    is_reduce,
-    place,
-    read_node,
-    subgraphs,
-)
-from halfulp.onnx.tensors import dtype_code, read_tensor, type_name
+from halfulp.onnx.nodes import axes_values, check_axes_type, is_reduce, place, read_node
+from halfulp.onnx.scopes import Scope, array_type, tensor_facts, walk_typed
+from halfulp.onnx.tensors import type_name
 from halfulp.spec.rules import check_type, normalize_axes
-
-_Array = npt.NDArray[Any]
-
-
-# Longer constants are not followed into functions; no array has more axes.
-_LONGEST_AXES = 64
 
 
 def check_types(
@@ -72,99 +48,23 @@ def check_types(
     arrays = {k: v for k, v in feeds.items() if isinstance(v, np.ndarray)}
     for value in typed.graph.input:
         if value.name in arrays:
-            value.type.CopyFrom(_array_type(arrays[value.name]))
-    functions = {function.name: function for function in model.functions}
-    _Checker(functions).check_model(typed, {**dict.fromkeys(unknown), **arrays}, "")
+            value.type.CopyFrom(array_type(arrays[value.name]))
+    walk_typed(typed, {**dict.fromkeys(unknown), **arrays}, check_reduce)
 
 
-class _Scope:
-    """What is known of the values that a node sees, by name."""
+def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
+    """Check `node` with what `scope` knows, if it is a ReduceSumSquare.
 
-    def __init__(self, outer: _Scope | None = None) -> None:
-        self.types: ChainMap[str, TypeProto | None]
-        self.constants: ChainMap[str, TensorProto | _Array | None]
-        self.types = outer.types.new_child() if outer else ChainMap()
-        self.constants = outer.constants.new_child() if outer else ChainMap()
-
-    def add_graph(self, graph: GraphProto) -> None:
-        for node in graph.node:
-            # A name of an outer graph may be used again, for a value yet unknown.
-            self.types.update(dict.fromkeys(node.output))
-            self.constants.update(dict.fromkeys(node.output))
-            if node.op_type == "Constant" and node.domain == "":
-                self.constants[node.output[0]] = _constant(node)
-        for value in (*graph.value_info, *graph.output, *graph.input):
-            self.types[value.name] = value.type
-        for tensor in graph.initializer:
-            self.types[tensor.name] = _tensor_type(tensor.data_type, tensor.dims)
-            self.constants[tensor.name] = tensor
-
-    def array(self, name: str) -> _Array | None:
-        """Return the constant called `name`, if it is one."""
-        constant = self.constants.get(name)
-        if isinstance(constant, TensorProto):
-            return read_tensor(constant, f"tensor {name!r}")
-        return constant
-
-
-class _Checker:
-    def __init__(self, functions: Mapping[str, FunctionProto]) -> None:
-        self._functions = functions
-        # A chain of functions of which each calls the next one twice has
-        # exponentially many calls, but few that differ.
-        self._checked: set[tuple[object, ...]] = set()
-
-    def check_model(
-        self, model: ModelProto, arrays: Mapping[str, _Array | None], path: str
-    ) -> None:
-        """Check the nodes of a model, whose inputs have the values `arrays`.
-
-        None is a value that is not known, even where there is an initializer.
-        """
-        opsets = {entry.domain: entry.version for entry in model.opset_import}
-        graph = _inferred(model).graph
-        scope = _Scope()
-        scope.add_graph(graph)
-        scope.constants.update(arrays)
-        self._check_nodes(graph.node, scope, opsets.get("", 0), path)
-
-    def _check_nodes(
-        self, nodes: Iterable[NodeProto], scope: _Scope, opset: int, path: str
-    ) -> None:
-        for node in nodes:
-            if is_reduce(node):
-                _check_reduce(node, scope, opset, path)
-            elif node.domain == DOMAIN:
-                self._check_call(node, scope, path)
-            for _, graph in subgraphs(node):
-                inner = _Scope(scope)
-                inner.add_graph(graph)
-                self._check_nodes(graph.node, inner, opset, path)
-
-    def _check_call(self, node: NodeProto, scope: _Scope, path: str) -> None:
-        function = self._functions[node.op_type]
-        types = [scope.types.get(name) for name in node.input]
-        arrays = {}
-        for parameter, name in zip(function.input, node.input, strict=True):
-            array = scope.array(name)
-            if array is not None and array.size <= _LONGEST_AXES:
-                arrays[parameter] = array
-        call = (
-            node.op_type,
-            *(t and t.SerializeToString(deterministic=True) for t in types),
-            *((k, str(v.dtype), v.shape, v.tobytes()) for k, v in arrays.items()),
-        )
-        if call not in self._checked:
-            self._checked.add(call)
-            body = _body(function, types, self._functions.values())
-            here = f"{path}{place(node)} > "
-            self.check_model(body, arrays, here)
-
-
-def _check_reduce(node: NodeProto, scope: _Scope, opset: int, path: str) -> None:
+    Raises
+    ------
+    UnsupportedTypeError, AxesError
+        As `check_types`.
+    """
+    if not is_reduce(node):
+        return
     start = f"{path}{place(node)}: "
     rules = read_node(node, opset, start)
-    kind, element_type, rank = _tensor_facts(scope.types.get(node.input[0]))
+    kind, element_type, rank = tensor_facts(scope.types.get(node.input[0]))
     if kind not in ("tensor", None):
         raise UnsupportedTypeError(
             f"{start}data is a {kind}; allowed: a tensor of {ALLOWED}"
@@ -177,68 +77,8 @@ def _check_reduce(node: NodeProto, scope: _Scope, opset: int, path: str) -> None
         if constant is not None:
             axes = axes_values(constant, start)
         else:
-            kind, element_type, axes_rank = _tensor_facts(scope.types.get(node.input[1]))
+            kind, element_type, axes_rank = tensor_facts(scope.types.get(node.input[1]))
             if element_type:
                 check_axes_type(type_name(element_type), axes_rank, start)
     if rank is not None:
         normalize_axes(axes, rank, repeated="merge", where=start)
-
-
-def _tensor_facts(type_: TypeProto | None) -> tuple[str | None, int, int | None]:
-    """Return kind, element type and rank; None, 0 and None where not known."""
-    kind = type_.WhichOneof("value") if type_ is not None else None
-    if type_ is None or kind is None:
-        return None, 0, None
-    if kind != "tensor_type":
-        return kind.removesuffix("_type"), 0, None
-    tensor = type_.tensor_type
-    rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
-    return "tensor", tensor.elem_type, rank
-
-
-def _tensor_type(element_type: int, shape: Iterable[int]) -> TypeProto:
-    return onnx.helper.make_tensor_type_proto(element_type, list(shape))
-
-
-def _array_type(array: _Array) -> TypeProto:
-    return _tensor_type(dtype_code(array.dtype) or 0, array.shape)
-
-
-def _constant(node: NodeProto) -> TensorProto | _Array | None:
-    """Return the value of a Constant node, if it can serve as axes."""
-    for attribute in node.attribute:
-        if attribute.name == "value":
-            tensor: TensorProto = attribute.t
-            return tensor
-        if attribute.name == "value_int":
-            return np.array(attribute.i, np.int64)
-        if attribute.name == "value_ints":
-            return np.array(attribute.ints, np.int64)
-    return None
-
-
-def _body(
-    function: FunctionProto,
-    types: Iterable[TypeProto | None],
-    functions: Iterable[FunctionProto],
-) -> ModelProto:
-    """Return the body of a function, called with `types`, as a model."""
-    graph = GraphProto(name=function.name, node=function.node)
-    graph.value_info.extend(function.value_info)
-    for name, type_ in zip(function.input, types, strict=True):
-        graph.input.append(ValueInfoProto(name=name, type=type_))
-    return ModelProto(
-        ir_version=onnx.IR_VERSION,
-        graph=graph,
-        opset_import=function.opset_import,
-        functions=functions,
-    )
-
-
-def _inferred(model: ModelProto) -> ModelProto:
-    """Return `model` with the types that can be inferred."""
-    try:
-        return onnx.shape_inference.infer_shapes(model)
-    except Exception:
-        # What is not known beforehand is checked when it is: by the operator.
-        return model

@@ -9,12 +9,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError, AxesError, ModelError, UnsupportedTypeError
 
 OPERATOR = "ReduceSumSquare"
+
+# A size, or what stands for one that is not known: a name or None.
+_Size = TypeVar("_Size", int, int | str | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +170,8 @@ def reduced_axes(
 
 
 def reduced_shape(
-    shape: Sequence[int], axes: Sequence[int], keepdims: bool
-) -> tuple[int, ...]:
+    shape: Sequence[_Size], axes: Sequence[int], keepdims: bool
+) -> tuple[_Size, ...]:
     """Return the shape of the result for normalized `axes`."""
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))

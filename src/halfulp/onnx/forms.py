@@ -1,0 +1,195 @@
+"""Brings one ReduceSumSquare node into the form of another version.
+
+May import errors, spec.rules and nodes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from onnx import NodeProto
+
+from halfulp.errors import ModelError
+from halfulp.onnx.nodes import ReduceNode
+from halfulp.spec.rules import version_for
+
+_NOOP = "noop_with_empty_axes"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Axes that are an attribute of the function around the node."""
+
+    attribute: str
+
+
+# None stands for axes that are known only when the model runs.
+Axes = tuple[int, ...] | Reference | None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A node in another form.
+
+    Attributes
+    ----------
+    nodes : sequence of onnx.NodeProto
+    how : str
+        What is written otherwise than in the node.
+    exact : bool
+        False if squares and their sum are now rounded by whatever runs the model.
+    warning : str
+    """
+
+    nodes: Sequence[NodeProto]
+    how: str = ""
+    exact: bool = True
+    warning: str = ""
+
+
+def convert_reduce(
+    node: NodeProto,
+    said: ReduceNode,
+    axes: Axes,
+    rank: int | None,
+    opset: int,
+    axes_input: Callable[[tuple[int, ...] | Reference], str],
+    fresh: Callable[[str], str],
+    where: str,
+) -> Form:
+    """Return a ReduceSumSquare node in the form of the version of `opset`.
+
+    Parameters
+    ----------
+    node : onnx.NodeProto
+        Of another version. It is not changed.
+    said : ReduceNode
+        What the node says.
+    axes : tuple of int, Reference or None
+    rank : int or None
+        That of the data, if known.
+    opset : int
+    axes_input : callable
+        Returns the name of a value for an input that holds axes.
+    fresh : callable
+        Returns a name like the one given that no value has yet.
+    where : str
+        Names the node in errors.
+
+    Raises
+    ------
+    ModelError
+        If the version has no such form.
+    """
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    version = version_for(opset)
+    if isinstance(axes, tuple):
+        negative = version.since < 11 and min(axes, default=0) < 0
+        if negative or version.axes != said.version.axes:
+            axes = _written_once(axes, rank, non_negative=negative)
+    if version.axes == "input":
+        return _with_input(copy, axes, axes_input)
+    if said.version.axes == "input":
+        form = _with_attribute(copy, said, axes, opset, fresh, where)
+    else:
+        if isinstance(axes, tuple) and axes != said.axes:
+            _set_axes(copy, axes)
+        form = Form([copy])
+    if isinstance(axes, tuple) and version.since < 11 and min(axes, default=0) < 0:
+        return Form(
+            form.nodes,
+            form.how,
+            form.exact,
+            f"axes {list(axes)} are negative, which opset {opset} does not promise; "
+            "the rank is not known",
+        )
+    return form
+
+
+def _written_once(
+    axes: Sequence[int], rank: int | None, non_negative: bool
+) -> tuple[int, ...]:
+    """Return `axes` without those that are there already."""
+    by_place = {axis % rank if rank else axis: axis for axis in reversed(axes)}
+    chosen = by_place if non_negative else by_place.values()
+    return tuple(reversed(list(chosen)))
+
+
+def _with_input(
+    node: NodeProto, axes: Axes, axes_input: Callable[[tuple[int, ...] | Reference], str]
+) -> Form:
+    """Return `node`, which has axes as an attribute, with an input instead."""
+    _drop(node, "axes")
+    if not axes:
+        return Form([node], "all axes: no input")
+    node.input.append(axes_input(axes))
+    return Form([node], f"{_said(axes)} as an input")
+
+
+def _with_attribute(
+    node: NodeProto,
+    said: ReduceNode,
+    axes: Axes,
+    opset: int,
+    fresh: Callable[[str], str],
+    where: str,
+) -> Form:
+    """Return `node`, which may have axes as an input, with an attribute instead."""
+    decided_by_call = any(a.name == _NOOP and a.ref_attr_name for a in node.attribute)
+    may_be_noop = decided_by_call or said.noop_with_empty_axes
+    if axes is None or (may_be_noop and isinstance(axes, Reference)):
+        return _square_and_sum(node, opset, fresh, f"{where}axes are")
+    if not axes and decided_by_call:
+        return _square_and_sum(node, opset, fresh, f"{where}{_NOOP} is")
+    del node.input[1:]
+    _drop(node, _NOOP)
+    if axes:
+        _set_axes(node, axes)
+        return Form([node], f"{_said(axes)} as an attribute")
+    if not said.noop_with_empty_axes:
+        return Form([node], "all axes: no attribute")
+    node.op_type = "Mul"
+    node.input.append(node.input[0])
+    del node.attribute[:]
+    return Form([node], "no axes: squares only")
+
+
+def _square_and_sum(
+    node: NodeProto, opset: int, fresh: Callable[[str], str], what: str
+) -> Form:
+    """Return Mul and ReduceSum, which has these inputs and attributes since 13."""
+    if opset < 13:
+        raise ModelError(
+            f"{what} known only when the model runs, which has no form in opset {opset}; "
+            "allowed: from opset 13 on, or a constant"
+        )
+    square = NodeProto(op_type="Mul", domain=node.domain)
+    square.name = f"{node.name}_square" if node.name else ""
+    square.input.extend([node.input[0]] * 2)
+    square.output.append(fresh(f"{node.output[0]}_square"))
+    node.op_type = "ReduceSum"
+    node.input[0] = square.output[0]
+    return Form([square, node], "axes of run time", exact=False)
+
+
+def _set_axes(node: NodeProto, axes: tuple[int, ...] | Reference) -> None:
+    _drop(node, "axes")
+    if isinstance(axes, Reference):
+        node.attribute.add(name="axes", type="INTS", ref_attr_name=axes.attribute)
+    else:
+        node.attribute.add(name="axes", type="INTS", ints=axes)
+
+
+def _drop(node: NodeProto, name: str) -> None:
+    """Remove an attribute."""
+    for i in reversed(range(len(node.attribute))):
+        if node.attribute[i].name == name:
+            del node.attribute[i]
+
+
+def _said(axes: tuple[int, ...] | Reference) -> str:
+    if isinstance(axes, Reference):
+        return f"axes of the function's {axes.attribute!r}"
+    return f"axes {list(axes)}"
