@@ -5,13 +5,21 @@ May import errors only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from halfulp.errors import HalfulpError, ModelError
 
+# What to do with an error of a node, given how errors name the node.
+OnError = Callable[[str, HalfulpError], None]
+
 # Messages of onnx may quote a whole model.
 _LONGEST = 300
+
+
+def raise_error(place: str, error: HalfulpError) -> None:
+    """Raise `error`: the first error of a model is its last."""
+    raise error
 
 
 def one_line(text: str) -> str:
