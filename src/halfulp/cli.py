@@ -1,8 +1,8 @@
 """The command line.
 
-May import errors, bench.command and, within a command, engines and halfulp.onnx.
-Only this module and halfulp.bench import typer and rich; onnx is loaded when a
-model is run.
+May import errors, bench.command, commands and, within a command, engines and
+halfulp.onnx. Only this module, halfulp.commands and halfulp.bench import typer and
+rich; onnx is loaded when a model is read.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from rich.table import Table
 
 import halfulp
 from halfulp.bench.command import app as bench
+from halfulp.commands.check import check
+from halfulp.commands.common import AsJson, printable
+from halfulp.commands.rewrite import expand, fuse
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -32,8 +35,6 @@ app.add_typer(bench, name="bench")
 
 # Of the column of values: with a short name, the table has 80 columns then.
 _WIDTH = 40
-
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,7 +129,7 @@ def run(
             "installed and runs the model, else reference.",
         ),
     ] = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a model and show its outputs.
 
@@ -177,7 +178,7 @@ def run(
 
 
 @app.command()
-def info(as_json: _AsJson = False) -> None:
+def info(as_json: AsJson = False) -> None:
     """Show versions, instruction sets and threads."""
     build = halfulp.build_info()
     facts = {
@@ -196,6 +197,11 @@ def info(as_json: _AsJson = False) -> None:
     for key, value in facts.items():
         text = ", ".join(value) if isinstance(value, list) else value
         print(f"{key.replace('_', ' '):18} {text}")
+
+
+app.command(no_args_is_help=False)(check)
+app.command(no_args_is_help=False)(fuse)
+app.command(no_args_is_help=False)(expand)
 
 
 def _version(distribution: str) -> str:
@@ -233,7 +239,7 @@ def _show_run(facts: dict[str, Any]) -> None:
     for output in facts["outputs"]:
         shape = "[" + ", ".join(map(str, output["shape"])) + "]"
         values = _values(output["first_values"], math.prod(output["shape"]))
-        table.add_row(_printable(output["name"]), output["type"], shape, values)
+        table.add_row(printable(output["name"]), output["type"], shape, values)
     console.print(table)
     console.print(
         f"ran in {_duration(facts['seconds'])}, engine {facts['engine']}", soft_wrap=True
@@ -241,7 +247,7 @@ def _show_run(facts: dict[str, Any]) -> None:
     for output in facts["outputs"]:
         if "expected" in output:
             line = _agreement(output["expected"], facts["expected"])
-            console.print(f"{_printable(output['name'])}: {line}", soft_wrap=True)
+            console.print(f"{printable(output['name'])}: {line}", soft_wrap=True)
 
 
 def _values(first: Sequence[Any], count: int) -> str:
@@ -262,10 +268,6 @@ def _agreement(comparison: dict[str, Any], file: str) -> str:
     if difference:
         return f"greatest difference {difference:.2g} of the largest magnitude in {file}"
     return f"{comparison['agree']} of {comparison['of']} agree with {file}"
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else repr(text)
 
 
 def _duration(seconds: float) -> str:

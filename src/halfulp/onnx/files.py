@@ -20,7 +20,7 @@ from onnx import ModelProto, TensorProto
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.onnx.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
-from halfulp.output import whole_file
+from halfulp.output import whole_file, write_whole
 
 
 def load_model(model: Any) -> ModelProto:
@@ -51,6 +51,21 @@ def load_model(model: Any) -> ModelProto:
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )
+
+
+def save_model(path: Path, model: ModelProto) -> None:
+    """Write a model with all its data, whole or not at all.
+
+    Raises
+    ------
+    ModelError
+        If it is larger than the 2 GiB that one file may have.
+    ArgumentError
+        If it cannot be written; what was at `path` is still there.
+    """
+    with model_errors("the model cannot be written"):
+        content = model.SerializeToString()
+    write_whole(path, content)
 
 
 def load_array(path: Path) -> npt.NDArray[Any]:

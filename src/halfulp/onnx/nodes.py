@@ -57,8 +57,12 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
 
 def walk(nodes: Iterable[NodeProto], path: str = "") -> Iterator[tuple[str, NodeProto]]:
     """Yield each node, those of nested graphs too, after the path that names it."""
+    names = set()
     for index, node in enumerate(nodes):
         here = path + label(node, index)
+        if node.name in names:
+            here += f" #{index}"
+        names.add(node.name or None)
         yield here, node
         for name, graph in subgraphs(node):
             yield from walk(graph.node, f"{here} > {name} > ")

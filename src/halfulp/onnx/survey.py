@@ -33,7 +33,11 @@ class Survey:
     reductions: list[Reduction]
 
 
-def survey(model: ModelProto, on_error: OnError = raise_error) -> Survey:
+def survey(
+    model: ModelProto,
+    on_error: OnError = raise_error,
+    on_graph_error: OnError = raise_error,
+) -> Survey:
     """Check a model whose operators may be of any domain.
 
     Parameters
@@ -42,7 +46,10 @@ def survey(model: ModelProto, on_error: OnError = raise_error) -> Survey:
         Changed in place: prepared, functions specialized, large tensors taken out.
         The nodes of its graph and nested graphs stay where they are.
     on_error : callable, optional
-        Takes an error that concerns one node. Default: raise it.
+        Takes an error of what one node says. Default: raise it.
+    on_graph_error : callable, optional
+        Takes an error of one node by the rules of ONNX for all nodes: names that are
+        not defined, and operators other than ours. Default: raise it.
 
     Raises
     ------
@@ -54,7 +61,7 @@ def survey(model: ModelProto, on_error: OnError = raise_error) -> Survey:
         check_declared(model.graph.input)
         fed = {value.name for value in model.graph.input}
         specialize_functions(model, on_error)
-        check_structure(model, on_error, foreign=True)
+        check_structure(model, on_graph_error, foreign=True)
         large = take_large_tensors(model.graph)
         known = {name: array for name, array in large.items() if name not in fed}
         return Survey(places, check_types(model, known, fed, on_error))
