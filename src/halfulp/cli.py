@@ -77,7 +77,7 @@ def _drop_output() -> None:
 
 
 def _fail(message: str) -> int:
-    print(f"halfulp: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"halfulp: error: {printable(' '.join(message.split()))}", file=sys.stderr)
     return 2
 
 

@@ -66,12 +66,12 @@ def _show(report: CheckReport) -> None:
         for finding in report.findings:
             if finding.node == facts.node:
                 show(finding)
-        line("", 0)
+        console.print()
     for finding in report.findings:
         if finding.node not in shown:
             line(finding.node, 0, "bold")
             show(finding)
-            line("", 0)
+            console.print()
     line(
         f"{_number(len(report.nodes), 'ReduceSumSquare node')}, "
         f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",

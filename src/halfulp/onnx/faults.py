@@ -32,6 +32,8 @@ def reason(error: BaseException) -> str:
     """Say in one line why `error` was raised: what its first cause says."""
     while error.__cause__ is not None:
         error = error.__cause__
+    if isinstance(error, MemoryError) and not error.args:
+        return "not enough memory"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(f"{type(error).__name__}: {error}")

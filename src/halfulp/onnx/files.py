@@ -22,6 +22,9 @@ from halfulp.onnx.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
 from halfulp.output import whole_file, write_whole
 
+# Of a message, by protobuf; a larger model has its data in other files.
+_LARGEST = 2**31 - 1
+
 
 def load_model(model: Any) -> ModelProto:
     """Return a model, as a copy that the caller may change.
@@ -46,8 +49,14 @@ def load_model(model: Any) -> ModelProto:
         with model_errors("the model cannot be read"):
             return onnx.load_model_from_string(bytes(model))
     if isinstance(model, str | os.PathLike):
-        with model_errors(f"the model {os.fspath(model)!r} cannot be read"):
-            return onnx.load(model)
+        path = os.fspath(model)
+        with model_errors(f"the model {path!r} cannot be read"):
+            size = os.stat(path).st_size
+            if size > _LARGEST:
+                raise ModelError(
+                    f"the model {path!r} has {size} bytes; allowed: {_LARGEST} at most"
+                )
+            return onnx.load(path)
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )

@@ -223,6 +223,9 @@ def _square(index: int, node: NodeProto, scope: Scope) -> _Square | None:
         return None
     exponent = scope.array(node.input[1])
     if exponent is None:
+        _, _, shape = tensor_facts(scope.types.get(node.input[1]))
+        if shape and any(size != 1 for size in shape):
+            return None
         return _Square(index, node, "the exponent is known at run time only")
     if exponent.size != 1 or exponent.item() != 2:
         return None

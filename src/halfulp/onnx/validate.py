@@ -132,10 +132,10 @@ class Scope:
         self.constants = outer.constants.new_child() if outer else ChainMap()
 
     def add_graph(self, graph: GraphProto) -> None:
-        for node in graph.node:
-            # A name of an outer graph may be used again, for a value yet unknown.
-            self.types.update(dict.fromkeys(node.output))
-            self.constants.update(dict.fromkeys(node.output, constant(node)))
+        # A name of an outer graph may be used again, for a value yet unknown.
+        constants = {name: constant(node) for node in graph.node for name in node.output}
+        self.constants.update(constants)
+        self.types.update(dict.fromkeys(constants))
         for value in (*graph.value_info, *graph.output, *graph.input):
             self.types[value.name] = value.type
         for tensor in graph.initializer:

@@ -170,6 +170,7 @@ def reduced_shape(
     shape: Sequence[int], axes: Sequence[int], keepdims: bool
 ) -> tuple[int, ...]:
     """Return the shape of the result for normalized `axes`."""
+    reduced = set(axes)
     if keepdims:
-        return tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return tuple(n for i, n in enumerate(shape) if i not in axes)
+        return tuple(1 if i in reduced else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in reduced)
