@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from halfulp import HalfulpError, ModelError
 from halfulp.cli import main
-from halfulp.onnx import check_model, model_check, run_model
+from halfulp.onnx import check_model, expand, fuse, model_check, run_model
 from halfulp.onnx.model_check import CheckReport
 from onnx_models import (
     DATA,
@@ -269,6 +269,37 @@ def test_every_error_is_listed() -> None:
     )
 
 
+def test_a_broken_constant_hides_no_other_error() -> None:
+    proto = model(
+        """(float[2,3] x) => (y, z) { k = Constant<value=float {1}>()
+            y = f.sq(x, k) z = ReduceSumSquare<keepdims=4>(x) }""",
+        function("b = ReduceSumSquare(a, k)", head="sq (a, k) => (b)", opset=18),
+    )
+    proto.graph.node[0].attribute[0].t.dims.append(5)
+    found = [(f.node, f.code) for f in check_model(proto).findings]
+    assert found == [
+        ("node #0 (output 'k')", "invalid-node"),
+        ("node #2 (output 'z')", "attribute-value"),
+        ("node #1 (output 'y')", "invalid-node"),
+    ]
+
+
+def test_graphs_nested_too_deep_are_refused() -> None:
+    proto = model(
+        """(float[2,3] x, bool c) => (y) { y = If (c) <
+            then_branch = t () => (p) { p = ReduceSumSquare(x) },
+            else_branch = e () => (q) { q = ReduceSumSquare(x) }> }"""
+    )
+    for _ in range(1000):
+        inner = onnx.GraphProto()
+        inner.CopyFrom(proto.graph)
+        inner.ClearField("input")
+        proto.graph.node[0].attribute[0].g.CopyFrom(inner)
+    for use in (check_model, fuse, expand):
+        with pytest.raises(ModelError, match="RecursionError"):
+            use(proto)
+
+
 def test_nodes_of_one_name_are_told_apart() -> None:
     proto = model(
         "(float[2,3] x) => (y, z) { [n] y = ReduceSumSquare<keepdims=2>(x) "
@@ -437,7 +468,8 @@ def test_the_command_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> 
             }
         ],
     }
-    assert str(check_model(path)).startswith("1 ReduceSumSquare, 0 errors, 1 warnings\n")
+    first = str(check_model(path)).partition("\n")[0]
+    assert first == "1 ReduceSumSquare; errors: 0, warnings: 1"
 
 
 @pytest.mark.parametrize("command", ["check", "fuse", "expand"])

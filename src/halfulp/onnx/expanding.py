@@ -1,6 +1,6 @@
 """Makes Mul and ReduceSum, the function body, out of ReduceSumSquare nodes.
 
-May import spec.rules, files, nodes, fusing, rewrite, tensors and validate only.
+May import faults, files, fusing, nodes, rewrite, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
+from halfulp.onnx.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
-from halfulp.onnx.nodes import is_reduce, label, read_node, subgraphs
+from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs
 from halfulp.onnx.rewrite import (
     Body,
     Candidate,
@@ -77,10 +78,11 @@ def expand(
     ['Mul', 'ReduceSum']
     """
     result = load_model(model)
-    names = FreshNames(result)
     candidates: list[Candidate] = []
-    for body, typed, path, opset in typed_bodies(result):
-        _Expander(opset, names, candidates).expand(body, typed, None, path)
+    with model_errors("the model cannot be used"):
+        names = FreshNames(result)
+        for body, typed, path, opset in typed_bodies(result):
+            _Expander(opset, names, candidates).expand(body, typed, None, path)
     return result, RewriteReport("expanded", tuple(candidates))
 
 
@@ -101,8 +103,8 @@ class _Expander:
         scope = Scope(outer)
         scope.add_graph(typed)
         nodes: list[NodeProto] = []
-        for index, (node, twin) in enumerate(zip(body.node, typed.node, strict=True)):
-            here = path + label(node, index)
+        twins = zip(labelled(body.node, path), typed.node, strict=True)
+        for (here, node), twin in twins:
             inner = zip(subgraphs(node), subgraphs(twin), strict=True)
             for (name, graph), (_, typed_graph) in inner:
                 self.expand(graph, typed_graph, scope, f"{here} > {name} > ")

@@ -1,6 +1,6 @@
 """Makes one ReduceSumSquare node out of a square and a ReduceSum.
 
-May import errors, spec.rules, files, nodes, rewrite, tensors and validate only.
+May import errors, spec.rules, faults, files, nodes, rewrite, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
+from halfulp.onnx.faults import model_errors
 from halfulp.onnx.files import load_model
-from halfulp.onnx.nodes import DOMAIN_NAMES, axes_values, label, read_node, subgraphs
+from halfulp.onnx.nodes import DOMAIN_NAMES, axes_values, labelled, read_node, subgraphs
 from halfulp.onnx.rewrite import (
     Body,
     Candidate,
@@ -39,9 +40,9 @@ def fuse(
     """Replace sums of squares by ReduceSumSquare nodes.
 
     A sum of squares is a ReduceSum of ``Mul(x, x)`` or of ``Pow(x, 2)`` with a
-    constant exponent: what the converters of PyTorch, TensorFlow and scikit-learn
-    write. It becomes one node of the version that the opset around it allows, in
-    nested graphs and functions too, if the model then means the same:
+    constant exponent: what the converters of PyTorch and TensorFlow write. It becomes
+    one node of the version that the opset around it allows, in nested graphs and
+    functions too, if the model then means the same:
 
     - nothing else reads the square, and it is no output of its graph;
     - Pow keeps the shape of x;
@@ -94,12 +95,13 @@ def fuse(
     """
     result = load_model(model)
     candidates: list[Candidate] = []
-    for body, typed, path, opset in typed_bodies(result):
-        fuser = _Fuser(opset, candidates)
-        fuser.fuse(body, typed, None, ChainMap(), path)
-        # What trains a model may read its initializers.
-        if fuser.freed and not result.training_info:
-            remove_unread_constants(body, fuser.freed)
+    with model_errors("the model cannot be used"):
+        for body, typed, path, opset in typed_bodies(result):
+            fuser = _Fuser(opset, candidates)
+            fuser.fuse(body, typed, None, ChainMap(), path)
+            # What trains a model may read its initializers.
+            if fuser.freed and not result.training_info:
+                remove_unread_constants(body, fuser.freed)
     return result, RewriteReport("fused", tuple(candidates))
 
 
@@ -148,14 +150,14 @@ class _Fuser:
         ends = set(outputs(body))
         defined: dict[str, int] = {}
         gone: dict[int, str] = {}
-        for index, (node, twin) in enumerate(zip(body.node, typed.node, strict=True)):
-            here = path + label(node, index)
+        twins = zip(labelled(body.node, path), typed.node, strict=True)
+        for index, ((here, node), twin) in enumerate(twins):
             inner = zip(subgraphs(node), subgraphs(twin), strict=True)
             for (name, graph), (_, typed_graph) in inner:
                 self.fuse(graph, typed_graph, scope, squares, f"{here} > {name} > ")
             for name in node.output:
                 defined[name] = index
-                squares[name] = _square(index, node, scope)
+                squares[name] = _square(index, node, scope) if name else None
             square = self._summed(node, squares)
             if square is None:
                 continue
@@ -183,9 +185,8 @@ class _Fuser:
         self, node: NodeProto, squares: ChainMap[str, _Square | None]
     ) -> _Square | None:
         """Return the square that `node` sums, if it does."""
-        if node.op_type != "ReduceSum" or node.domain not in DOMAIN_NAMES:
-            return None
-        return squares.get(node.input[0])
+        summed = node.op_type == "ReduceSum" and node.domain in DOMAIN_NAMES
+        return squares.get(node.input[0]) if summed else None
 
     def _replace(self, node: NodeProto, square: _Square, scope: Scope) -> str:
         """Make the ReduceSum `node` a ReduceSumSquare, or return why not."""

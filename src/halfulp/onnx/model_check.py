@@ -140,8 +140,8 @@ class CheckReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.nodes)} {OPERATOR}, {self.errors} errors, "
-            f"{self.warnings} warnings"
+            f"{len(self.nodes)} {OPERATOR}; errors: {self.errors}, "
+            f"warnings: {self.warnings}"
         ]
         for finding in self.findings:
             lines.append(

@@ -55,14 +55,19 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
             yield attribute.name, graph
 
 
-def walk(nodes: Iterable[NodeProto], path: str = "") -> Iterator[tuple[str, NodeProto]]:
-    """Yield each node, those of nested graphs too, after the path that names it."""
+def labelled(nodes: Iterable[NodeProto], path: str) -> Iterator[tuple[str, NodeProto]]:
+    """Yield each node after the path that names it; no two nodes have the same."""
     names = set()
     for index, node in enumerate(nodes):
-        here = path + label(node, index)
-        if node.name in names:
-            here += f" #{index}"
-        names.add(node.name or None)
+        again = f" #{index}" if node.name in names else ""
+        if node.name:
+            names.add(node.name)
+        yield f"{path}{label(node, index)}{again}", node
+
+
+def walk(nodes: Iterable[NodeProto], path: str = "") -> Iterator[tuple[str, NodeProto]]:
+    """Yield nodes as `labelled` does, those of nested graphs too."""
+    for here, node in labelled(nodes, path):
         yield here, node
         for name, graph in subgraphs(node):
             yield from walk(graph.node, f"{here} > {name} > ")

@@ -163,6 +163,7 @@ class FreshNames:
         else:
             self._taken.update(value.name for value in body.input)
             self._taken.update(tensor.name for tensor in body.initializer)
+            self._taken.update(tensor.values.name for tensor in body.sparse_initializer)
         for node in body.node:
             self._taken.update((node.name, *node.input, *node.output))
             for _, graph in subgraphs(node):

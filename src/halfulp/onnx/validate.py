@@ -177,13 +177,13 @@ class _Checker:
         self, nodes: Iterable[NodeProto], scope: Scope, opset: int, path: str
     ) -> None:
         for node in nodes:
-            if is_reduce(node):
-                try:
+            try:
+                if is_reduce(node):
                     self.found.append(_check_reduce(node, scope, opset, path))
-                except HalfulpError as error:
-                    self._on_error(place(node), error)
-            elif node.domain == DOMAIN:
-                self._check_call(node, scope, path)
+                elif node.domain == DOMAIN:
+                    self._check_call(node, scope, path)
+            except HalfulpError as error:
+                self._on_error(place(node), error)
             for _, graph in subgraphs(node):
                 inner = Scope(scope)
                 inner.add_graph(graph)
