@@ -311,6 +311,8 @@ def test_what_would_mean_something_else_is_not_fused(case: str) -> None:
     [
         "Mul(x, z)",
         "Pow(x, three)",
+        "Pow(x, half)",
+        "Pow(x, minus)",
         "Pow(x, twos)",
         "Pow(two, x)",
         "com.foo.Mul(x, x)",
@@ -321,6 +323,7 @@ def test_what_would_mean_something_else_is_not_fused(case: str) -> None:
 def test_other_sums_are_no_candidates(square: str) -> None:
     proto = model(
         "(float[2,3] x, float[2,3] z) => (y) <float three = {3}, float two = {2}, "
+        "float half = {2.5}, float minus = {-2}, "
         f"float[3] twos = {{2, 2, 2}}> {{ s = {square} y = ReduceSum(s) }}"
     )
     proto.opset_import.append(onnx.helper.make_opsetid("com.foo", 1))
@@ -343,6 +346,27 @@ def test_constants_that_something_else_reads_stay() -> None:
     assert ops(fused) == ["ReduceSumSquare", "Pow", "ReduceSumSquare"]
     kept = {tensor.name for tensor in fused.graph.initializer}
     assert kept == {"two", "e", "t"}
+
+
+def test_initializers_that_are_trained_stay() -> None:
+    proto = model(
+        "(float[2,3] x) => (y) <float two = {2}> { s = Pow(x, two) y = ReduceSum(s) }"
+    )
+    proto.training_info.add().initialization_binding.add(key="two", value="two")
+    fused, report = fuse(proto)
+    assert report.done == 1
+    assert fused.graph.initializer == proto.graph.initializer
+
+
+def test_a_name_in_a_nested_graph_hides_the_square_around_it() -> None:
+    proto = model(
+        """(float[2,3] x, int64 n, bool c) => (y) { s = Mul(x, x) y = Loop(n, c, x) <
+            body = b (int64 i, bool k, float[2,3] s) => (l, r) {
+                l = Identity(k) t = ReduceSum(s) r = Add(s, t) }> }"""
+    )
+    fused, report = fuse(proto)
+    assert fused == proto
+    assert report.candidates == ()
 
 
 def test_types_of_values_that_are_gone_are_gone() -> None:

@@ -129,7 +129,7 @@ def forget_values(body: Body, names: set[str]) -> None:
 
 
 def remove_unread_constants(body: Body, names: set[str]) -> None:
-    """Remove those of the constants `names` that nothing reads and nobody may feed."""
+    """Remove those of the constants `names` that nothing reads."""
     for node in body.node:
         for _, graph in subgraphs(node):
             remove_unread_constants(graph, names)
@@ -139,7 +139,6 @@ def remove_unread_constants(body: Body, names: set[str]) -> None:
         [n for n in body.node if constant(n) is None or n.output[0] not in unread],
     )
     if isinstance(body, GraphProto):
-        unread -= {value.name for value in body.input}
         kept = GraphProto(
             initializer=[t for t in body.initializer if t.name not in unread]
         )
