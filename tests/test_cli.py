@@ -205,7 +205,7 @@ def test_values_and_names_of_any_kind_are_shown(
     assert "..." in out
     assert "{'cat': 0.0, 'dog': 1.0" in out
     assert "[bold]atten" in out
-    assert r"'new\nline\x1b[31m'" in out
+    assert r" new\nline\x1b[31m " in out
     result = facts(["run", "v.onnx", "--input", "in.npz"], capsys)["outputs"]
     assert result[0]["first_values"][:3] == ["nan", "inf", (1 / 3) ** 0.5]
     assert result[1]["type"] == "sequence"

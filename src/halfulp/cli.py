@@ -16,16 +16,21 @@ import typer
 
 import halfulp
 from halfulp.bench.command import app as bench
+from halfulp.commands.check import check
+from halfulp.commands.convert import convert
 from halfulp.commands.docs import docs
 from halfulp.commands.info import info
+from halfulp.commands.rewrite import expand, fuse
 from halfulp.commands.run import run
-from halfulp.commands.convert import convert
 from halfulp.errors import HalfulpError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command(no_args_is_help=False)(run)
 app.command(no_args_is_help=False)(docs)
 app.command(no_args_is_help=False)(convert)
+app.command(no_args_is_help=False)(check)
+app.command(no_args_is_help=False)(fuse)
+app.command(no_args_is_help=False)(expand)
 app.command()(info)
 app.add_typer(bench, name="bench")
 

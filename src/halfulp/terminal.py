@@ -11,10 +11,15 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
+# Names and shapes in a model may be as long as it is.
+_LONGEST = 1000
+
 
 def printable(text: str) -> str:
-    """Return `text`, quoted if it holds what would not show as it is."""
-    return text if text.isprintable() else repr(text)
+    """Return `text` with escapes for what would not print, cut where it is long."""
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST] + "…"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """``halfulp convert``: a model in another opset.
 
-May import errors, spec.rules, output and, within the command, halfulp.onnx.
+May import errors, spec.rules, terminal, output and, within the command, halfulp.onnx.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import typer
 
 from halfulp.errors import ModelError
 from halfulp.spec.rules import OPERATOR
+from halfulp.terminal import AsJson, printable
 
 
 def convert(
@@ -38,9 +39,7 @@ def convert(
             "output changes.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = (
-        False
-    ),
+    as_json: AsJson = False,
 ) -> None:
     """Convert a model to another opset, with the same meaning.
 
@@ -124,4 +123,4 @@ def _show_verified(verified: dict[str, Any]) -> None:
 
 def _line(text: str) -> None:
     """Print a line; names in it come from the model."""
-    print(text if text.isprintable() else repr(text))
+    print(printable(text))

@@ -22,7 +22,7 @@ from onnx.defs import OpSchema
 
 from halfulp.errors import ModelError, UnsupportedTypeError
 from halfulp.onnx.faults import reason
-from halfulp.onnx.scopes import Scope, tensor_facts
+from halfulp.onnx.scopes import Scope, known_rank, tensor_facts
 from halfulp.onnx.tensors import type_name
 
 # Inputs that were an attribute once, as axes, pads or scales, have no more elements.
@@ -320,7 +320,7 @@ def _is_negative_axis(attribute: tuple[str, Any]) -> bool:
 
 def _if_not_last(axis: int, node: NodeProto, scope: Scope) -> str | None:
     """Say what is wrong unless `axis` surely is the last one."""
-    _, _, rank = tensor_facts(scope.types.get(node.input[0]))
+    rank = known_rank(scope.types.get(node.input[0]))
     if axis == -1 or (rank and axis % rank == rank - 1):
         return None
     return f"until opset 12 it takes axis {axis} and those behind it as one"

@@ -227,7 +227,8 @@ def _check_result(model: ModelProto) -> None:
     def visit(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
         if node.domain in DOMAIN_NAMES and opset:
             here = f"{path}{place(node)}: "
-            check_reduce(node, scope, opset, path)
+            if is_reduce(node):
+                check_reduce(node, scope, opset, path)
             check_node(node, contexts[opset], here)
             check_allowed(node, scope, opset, here)
 
@@ -334,7 +335,8 @@ class _Part:
             return [node]
         where = f"{describe(here, old)}: "
         said = read_node(node, old, where)
-        _, element_type, rank = tensor_facts(scope.types.get(node.input[0]))
+        _, element_type, shape = tensor_facts(scope.types.get(node.input[0]))
+        rank = None if shape is None else len(shape)
         if element_type:
             check_type(type_name(element_type), version, where)
         axes = self._read_axes(node, said, scope, where)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import ModelProto, ValueInfoProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.onnx.faults import model_errors
@@ -19,10 +19,8 @@ from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.gaps import Loop, ZipMap
 from halfulp.onnx.inputs import check_declared, check_inputs
 from halfulp.onnx.operators import ReduceSumSquare
-from halfulp.onnx.prepare import prepare
-from halfulp.onnx.skeleton import SMALL_TENSOR
+from halfulp.onnx.prepare import prepare, take_large_tensors
 from halfulp.onnx.structure import check_structure
-from halfulp.onnx.tensors import read_tensor
 from halfulp.onnx.validate import check_types
 
 _OPERATORS = [ReduceSumSquare, Loop, ZipMap]
@@ -103,7 +101,7 @@ class PreparedModel:
             check_declared(self.inputs)
             specialize_functions(proto)
             check_structure(proto)
-            self._large = _take_large_tensors(proto.graph)
+            self._large = take_large_tensors(proto.graph)
             self._proto = proto
             self._evaluator = _Evaluator(proto)
 
@@ -153,18 +151,3 @@ def _copies(values: Any) -> list[ValueInfoProto]:
         copies.append(ValueInfoProto())
         copies[-1].CopyFrom(value)
     return copies
-
-
-def _take_large_tensors(graph: GraphProto) -> dict[str, np.ndarray[Any, Any]]:
-    """Turn the large initializers of `graph` into inputs; return their values."""
-    arrays = {}
-    declared = {value.name for value in graph.input}
-    for i in reversed(range(len(graph.initializer))):
-        tensor = graph.initializer[i]
-        array = read_tensor(tensor, f"initializer {tensor.name!r}")
-        if array.size > SMALL_TENSOR:
-            arrays[tensor.name] = array
-            if tensor.name not in declared:
-                graph.input.add(name=tensor.name)
-            del graph.initializer[i]
-    return arrays

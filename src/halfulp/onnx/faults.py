@@ -5,13 +5,21 @@ May import errors only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from halfulp.errors import HalfulpError, ModelError
 
+# What to do with an error of a node, given how errors name the node.
+OnError = Callable[[str, HalfulpError], None]
+
 # Messages of onnx may quote a whole model.
 _LONGEST = 300
+
+
+def raise_error(place: str, error: HalfulpError) -> None:
+    """Raise `error`: the first error of a model is its last."""
+    raise error
 
 
 def one_line(text: str) -> str:
@@ -24,6 +32,8 @@ def reason(error: BaseException) -> str:
     """Say in one line why `error` was raised: what its first cause says."""
     while error.__cause__ is not None:
         error = error.__cause__
+    if isinstance(error, MemoryError) and not error.args:
+        return "not enough memory"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(f"{type(error).__name__}: {error}")

@@ -20,7 +20,10 @@ from onnx import ModelProto, TensorProto
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.onnx.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
-from halfulp.output import whole_file
+from halfulp.output import whole_file, write_whole
+
+# Of a message, by protobuf; a larger model has its data in other files.
+_LARGEST = 2**31 - 1
 
 
 def load_model(model: Any) -> ModelProto:
@@ -46,11 +49,32 @@ def load_model(model: Any) -> ModelProto:
         with model_errors("the model cannot be read"):
             return onnx.load_model_from_string(bytes(model))
     if isinstance(model, str | os.PathLike):
-        with model_errors(f"the model {os.fspath(model)!r} cannot be read"):
-            return onnx.load(model)
+        path = os.fspath(model)
+        with model_errors(f"the model {path!r} cannot be read"):
+            size = os.stat(path).st_size
+            if size > _LARGEST:
+                raise ModelError(
+                    f"the model {path!r} has {size} bytes; allowed: {_LARGEST} at most"
+                )
+            return onnx.load(path)
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )
+
+
+def save_model(path: Path, model: ModelProto) -> None:
+    """Write a model with all its data, whole or not at all.
+
+    Raises
+    ------
+    ModelError
+        If it is larger than the 2 GiB that one file may have.
+    ArgumentError
+        If it cannot be written; what was at `path` is still there.
+    """
+    with model_errors("the model cannot be written"):
+        content = model.SerializeToString()
+    write_whole(path, content)
 
 
 def load_array(path: Path) -> npt.NDArray[Any]:

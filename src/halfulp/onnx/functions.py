@@ -1,6 +1,6 @@
 """Gives each call of a model-local function a function of its own.
 
-May import errors and nodes only.
+May import errors, faults and nodes only.
 
 onnx's evaluator lets a function refer to its attributes, but not from the body
 of a Scan, not with defaults, and not to attributes or inputs that the call
@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
-from halfulp.errors import ModelError
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.onnx.faults import OnError, raise_error
 from halfulp.onnx.nodes import is_reduce, place, read_node, subgraphs, walk
 
 # The domain of the copies; no other operator is in it.
@@ -31,12 +32,13 @@ _MOST_CALLS = 100_000
 _Attributes = Mapping[str, AttributeProto]
 
 
-def specialize_functions(model: ModelProto) -> None:
+def specialize_functions(model: ModelProto, on_error: OnError = raise_error) -> None:
     """Replace the functions of `model` by copies without attributes.
 
     Afterwards no attribute refers to one of a function, and each call passes
     every input. Functions that nothing calls are gone. An operator of ONNX has
-    precedence over a function of the same name.
+    precedence over a function of the same name. `on_error` takes an error that
+    concerns one ReduceSumSquare node.
 
     Raises
     ------
@@ -55,16 +57,20 @@ def specialize_functions(model: ModelProto) -> None:
         functions[key] = FunctionProto()
         functions[key].CopyFrom(function)
     del model.functions[:]
-    _Specializer(model, functions).fill(model.graph.node, None)
+    _Specializer(model, functions, on_error).fill(model.graph.node, None)
     model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
 
 
 class _Specializer:
     def __init__(
-        self, model: ModelProto, functions: Mapping[tuple[str, str, str], FunctionProto]
+        self,
+        model: ModelProto,
+        functions: Mapping[tuple[str, str, str], FunctionProto],
+        on_error: OnError,
     ) -> None:
         self._model = model
         self._functions = functions
+        self._on_error = on_error
         # By function, attributes and inputs of the call: the name of the copy, and
         # the number of calls that a call of it makes, itself included.
         self._copies: dict[tuple[object, ...], tuple[str, int]] = {}
@@ -86,7 +92,11 @@ class _Specializer:
         for node in nodes:
             _fill_attributes(node, bound)
             if bound and is_reduce(node):
-                read_node(node, opset, f"{path}{place(node)}: ")
+                here = place(node)
+                try:
+                    read_node(node, opset, f"{path}{here}: ")
+                except HalfulpError as error:
+                    self._on_error(here, error)
             for _, graph in subgraphs(node):
                 calls += self.fill(graph.node, bound, opset, path)
             called = (node.domain, node.op_type, node.overload)

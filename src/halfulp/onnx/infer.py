@@ -29,6 +29,7 @@ from halfulp.onnx.nodes import (
     walk,
 )
 from halfulp.onnx.prepare import prepare
+from halfulp.onnx.scopes import Shape, tensor_facts
 from halfulp.onnx.skeleton import constants, skeleton
 from halfulp.onnx.tensors import read_tensor
 from halfulp.onnx.validate import check_types
@@ -41,17 +42,13 @@ from halfulp.spec.rules import (
     version_for,
 )
 
-# A dimension: its size, the name of a size, or None.
-Dimension = int | str | None
-Shape = tuple[Dimension, ...]
-
 # The operator stands here while onnx infers: onnx passes over what it does not know of
 # an operator of its own, but asks those of other domains.
 _DOMAIN = "halfulp.inference"
 
 
 def infer_shape(
-    shape: Sequence[Dimension] | None,
+    shape: Sequence[int | str | None] | None,
     axes: Iterable[int] | Literal["unknown"] | None = None,
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
@@ -124,7 +121,7 @@ def _check_dimension(size: object) -> None:
 
 
 def _shape(
-    shape: Sequence[Dimension] | None,
+    shape: Sequence[int | str | None] | None,
     axes: Iterable[int] | Literal["unknown"] | None,
     keepdims: bool,
     noop_with_empty_axes: bool,
@@ -291,7 +288,7 @@ def _infer_node(context: InferenceContext) -> None:
     result = TypeProto()
     result.tensor_type.elem_type = data.tensor_type.elem_type
     shape = _shape(
-        _dimensions(data),
+        tensor_facts(data)[2],
         axes,
         check_flag("keepdims", values.get("keepdims", 1), where),
         check_flag("noop_with_empty_axes", values.get("noop_with_empty_axes", 0), where),
@@ -316,17 +313,7 @@ def _axes_input(
         return axes_values(read_tensor(data, f"{where}axes"), where)
     type_ = context.get_input_type(1)
     # Without elements there is nothing to be known.
-    return () if type_ is not None and _dimensions(type_) == (0,) else "unknown"
-
-
-def _dimensions(type_: TypeProto) -> Shape | None:
-    tensor = type_.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    return tuple(
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
-        for dim in tensor.shape.dim
-    )
+    return () if type_ is not None and tensor_facts(type_)[2] == (0,) else "unknown"
 
 
 def _copy_types(typed: GraphProto, graph: GraphProto, nested: bool = False) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from halfulp.errors import AxesError, ModelError
 from halfulp.onnx.tensors import dtype_name
@@ -55,10 +55,19 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
             yield attribute.name, graph
 
 
-def walk(nodes: Iterable[NodeProto], path: str = "") -> Iterator[tuple[str, NodeProto]]:
-    """Yield each node, those of nested graphs too, after the path that names it."""
+def labelled(nodes: Iterable[NodeProto], path: str) -> Iterator[tuple[str, NodeProto]]:
+    """Yield each node after the path that names it; no two nodes have the same."""
+    names = set()
     for index, node in enumerate(nodes):
-        here = path + label(node, index)
+        again = f" #{index}" if node.name in names else ""
+        if node.name:
+            names.add(node.name)
+        yield f"{path}{label(node, index)}{again}", node
+
+
+def walk(nodes: Iterable[NodeProto], path: str = "") -> Iterator[tuple[str, NodeProto]]:
+    """Yield nodes as `labelled` does, those of nested graphs too."""
+    for here, node in labelled(nodes, path):
         yield here, node
         for name, graph in subgraphs(node):
             yield from walk(graph.node, f"{here} > {name} > ")
@@ -87,10 +96,31 @@ def set_place(node: NodeProto, place: str) -> None:
     node.metadata_props.add(key=_PLACE, value=place)
 
 
-def place(node: NodeProto) -> str | None:
-    """Return how errors name `node`, as `set_place` noted it last."""
+def place(node: NodeProto) -> str:
+    """Return how errors name `node`, as `set_place` noted it last, else ""."""
     found = [entry.value for entry in node.metadata_props if entry.key == _PLACE]
-    return found[-1] if found else None
+    return found[-1] if found else ""
+
+
+def constant(node: NodeProto) -> TensorProto | np.ndarray[Any, Any] | None:
+    """Return the value of a node that is a Constant, of numbers or a tensor."""
+    if node.op_type != "Constant" or node.domain not in DOMAIN_NAMES:
+        return None
+    for attribute in node.attribute:
+        if attribute.ref_attr_name:
+            return None
+        if attribute.name == "value":
+            tensor: TensorProto = attribute.t
+            return tensor
+        if attribute.name == "value_int":
+            return np.array(attribute.i, np.int64)
+        if attribute.name == "value_ints":
+            return np.array(attribute.ints, np.int64)
+        if attribute.name == "value_float":
+            return np.array(attribute.f, np.float32)
+        if attribute.name == "value_floats":
+            return np.array(attribute.floats, np.float32)
+    return None
 
 
 def read_node(node: NodeProto, opset: int, where: str) -> ReduceNode:

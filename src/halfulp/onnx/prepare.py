@@ -1,17 +1,20 @@
 """Brings a model into the form that the rest of the package relies on.
 
-May import errors, faults, nodes, tensors and spec.rules only.
+May import errors, faults, nodes, skeleton, tensors and spec.rules only.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+import numpy as np
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.errors import ModelError
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.onnx.faults import OnError, raise_error
 from halfulp.onnx.nodes import (
     DOMAIN_NAMES,
     describe,
@@ -21,11 +24,12 @@ from halfulp.onnx.nodes import (
     subgraphs,
     walk,
 )
-from halfulp.onnx.tensors import read_tensor
+from halfulp.onnx.skeleton import SMALL_TENSOR
+from halfulp.onnx.tensors import read_tensor, tensor_type
 from halfulp.spec.rules import version_for
 
 
-def prepare(model: ModelProto) -> None:
+def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int]:
     """Check each node by itself, and smooth what onnx's evaluator trips over.
 
     Afterwards the domain of ONNX's operators is ``""`` only, with an opset that
@@ -33,6 +37,19 @@ def prepare(model: ModelProto) -> None:
     ReduceSumSquare node, nested ones and those of functions included, obeys the
     rules of its version as far as it says by itself. Every node knows how errors
     name it (`halfulp.onnx.nodes.place`).
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        Changed in place.
+    on_error : callable, optional
+        Takes an error that concerns one node. Default: raise it.
+
+    Returns
+    -------
+    dict of str to int
+        The place of each ReduceSumSquare node, in the order of the model, and its
+        opset, which may be later than the installed onnx knows.
 
     Raises
     ------
@@ -42,12 +59,34 @@ def prepare(model: ModelProto) -> None:
     if not model.HasField("graph"):
         raise ModelError("the model has no graph; allowed: exactly one")
     numbers = itertools.count()
-    _prepare_nodes(model, model.graph.node, "", numbers)
+    found = dict(_prepare_nodes(model, model.graph.node, "", numbers, on_error))
     for function in model.functions:
         if function.domain in DOMAIN_NAMES:
             function.domain = ""
         path = f"function {function.name!r} > "
-        _prepare_nodes(function, function.node, path, numbers)
+        found.update(_prepare_nodes(function, function.node, path, numbers, on_error))
+    return found
+
+
+def take_large_tensors(graph: GraphProto) -> dict[str, np.ndarray[Any, Any]]:
+    """Turn the large initializers of `graph` into inputs; return their values."""
+    arrays = {}
+    declared = {value.name for value in graph.input}
+    small = []
+    for tensor in graph.initializer:
+        array = read_tensor(tensor, f"initializer {tensor.name!r}")
+        if array.size <= SMALL_TENSOR:
+            small.append(tensor)
+            continue
+        arrays[tensor.name] = array
+        if tensor.name not in declared:
+            kind = tensor_type(tensor.data_type, tensor.dims)
+            graph.input.add(name=tensor.name, type=kind)
+    if arrays:
+        kept = GraphProto(initializer=small)
+        del graph.initializer[:]
+        graph.initializer.extend(kept.initializer)
+    return arrays
 
 
 def _prepare_nodes(
@@ -55,8 +94,9 @@ def _prepare_nodes(
     nodes: Iterable[NodeProto],
     path: str,
     numbers: Iterator[int],
-) -> None:
-    """Prepare the nodes that the opset imports of `scope` govern."""
+    on_error: OnError,
+) -> Iterator[tuple[str, int]]:
+    """Prepare the nodes that the opset imports of `scope` govern; yield ours."""
     opset = _opset(scope)
     for here, node in walk(nodes, path):
         if node.domain in DOMAIN_NAMES:
@@ -68,10 +108,15 @@ def _prepare_nodes(
                 )
             if is_reduce(node):
                 here = describe(here, opset)
-                read_node(node, opset, f"{here}: ")
+                yield here, opset
         set_place(node, here)
         _name_outputs(node, numbers)
-        _check_tensors(node, here)
+        try:
+            if opset is not None and is_reduce(node):
+                read_node(node, opset, f"{here}: ")
+            _check_tensors(node, here)
+        except HalfulpError as error:
+            on_error(here, error)
 
 
 def _opset(scope: ModelProto | FunctionProto) -> int | None:

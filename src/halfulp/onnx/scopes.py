@@ -1,6 +1,6 @@
 """What is known of the values that each node of a model sees.
 
-May import errors, functions, nodes and tensors only.
+May import errors, faults, functions, nodes and tensors only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import (
@@ -22,11 +21,15 @@ from onnx import (
     ValueInfoProto,
 )
 
+from halfulp.errors import HalfulpError
+from halfulp.onnx.faults import OnError, raise_error
 from halfulp.onnx.functions import DOMAIN
-from halfulp.onnx.nodes import DOMAIN_NAMES, place, subgraphs
-from halfulp.onnx.tensors import dtype_code, read_tensor
+from halfulp.onnx.nodes import constant, place, subgraphs
+from halfulp.onnx.tensors import read_tensor, tensor_type
 
 Array = npt.NDArray[Any]
+
+Shape = tuple[int | str | None, ...]
 
 # Longer constants are not followed into functions; no array has more axes.
 _LONGEST_AXES = 64
@@ -42,12 +45,10 @@ class Scope:
         self.constants = outer.constants.new_child() if outer else ChainMap()
 
     def add_graph(self, graph: GraphProto) -> None:
-        for node in graph.node:
-            # A name of an outer graph may be used again, for a value yet unknown.
-            self.types.update(dict.fromkeys(node.output))
-            self.constants.update(dict.fromkeys(node.output))
-            if node.op_type == "Constant" and node.domain in DOMAIN_NAMES:
-                self.constants[node.output[0]] = _constant(node)
+        # A name of an outer graph may be used again, for a value yet unknown.
+        constants = {name: constant(node) for node in graph.node for name in node.output}
+        self.constants.update(constants)
+        self.types.update(dict.fromkeys(constants))
         self.constants.update(dict.fromkeys(value.name for value in graph.input))
         for value in (*graph.value_info, *graph.output, *graph.input):
             self.types[value.name] = value.type
@@ -57,10 +58,10 @@ class Scope:
 
     def array(self, name: str) -> Array | None:
         """Return the constant called `name`, if it is one."""
-        constant = self.constants.get(name)
-        if isinstance(constant, TensorProto):
-            return read_tensor(constant, f"tensor {name!r}")
-        return constant
+        value = self.constants.get(name)
+        if isinstance(value, TensorProto):
+            return read_tensor(value, f"tensor {name!r}")
+        return value
 
 
 # What a walk does with a node: it is given the node, what the node sees, the opset of
@@ -69,7 +70,10 @@ Visit = Callable[[NodeProto, Scope, int, str], None]
 
 
 def walk_typed(
-    model: ModelProto, arrays: Mapping[str, Array | None], visit: Visit
+    model: ModelProto,
+    arrays: Mapping[str, Array | None],
+    visit: Visit,
+    on_error: OnError = raise_error,
 ) -> None:
     """Visit each node of a prepared model, with all that is known beforehand.
 
@@ -83,15 +87,20 @@ def walk_typed(
         is an initializer.
     visit : callable
         Nested nodes come after the one that they are nested in.
+    on_error : callable, optional
+        Takes an error of a visit. Default: raise it.
     """
     functions = {function.name: function for function in model.functions}
-    _Walk(functions, visit).walk_model(model, arrays, "")
+    _Walk(functions, visit, on_error).walk_model(model, arrays, "")
 
 
 class _Walk:
-    def __init__(self, functions: Mapping[str, FunctionProto], visit: Visit) -> None:
+    def __init__(
+        self, functions: Mapping[str, FunctionProto], visit: Visit, on_error: OnError
+    ) -> None:
         self._functions = functions
         self._visit = visit
+        self._on_error = on_error
         # A chain of functions of which each calls the next one twice has
         # exponentially many calls, but few that differ.
         self._seen: set[tuple[object, ...]] = set()
@@ -100,7 +109,7 @@ class _Walk:
         self, model: ModelProto, arrays: Mapping[str, Array | None], path: str
     ) -> None:
         opsets = {entry.domain: entry.version for entry in model.opset_import}
-        graph = _inferred(model).graph
+        graph = inferred(model).graph
         scope = Scope()
         scope.add_graph(graph)
         scope.constants.update(arrays)
@@ -110,9 +119,12 @@ class _Walk:
         self, nodes: Iterable[NodeProto], scope: Scope, opset: int, path: str
     ) -> None:
         for node in nodes:
-            self._visit(node, scope, opset, path)
-            if node.domain == DOMAIN:
-                self._walk_call(node, scope, path)
+            try:
+                self._visit(node, scope, opset, path)
+                if node.domain == DOMAIN:
+                    self._walk_call(node, scope, path)
+            except HalfulpError as error:
+                self._on_error(place(node), error)
             for _, graph in subgraphs(node):
                 inner = Scope(scope)
                 inner.add_graph(graph)
@@ -138,41 +150,27 @@ class _Walk:
             self.walk_model(body, arrays, here)
 
 
-def tensor_facts(type_: TypeProto | None) -> tuple[str | None, int, int | None]:
-    """Return kind, element type and rank; None, 0 and None where not known."""
+def tensor_facts(type_: TypeProto | None) -> tuple[str | None, int, Shape | None]:
+    """Return kind, element type and shape; None, 0 and None where not known."""
     kind = type_.WhichOneof("value") if type_ is not None else None
     if type_ is None or kind is None:
         return None, 0, None
     if kind != "tensor_type":
         return kind.removesuffix("_type"), 0, None
     tensor = type_.tensor_type
-    rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
-    return "tensor", tensor.elem_type, rank
+    if not tensor.HasField("shape"):
+        return "tensor", tensor.elem_type, None
+    shape = tuple(
+        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None)
+        for dim in tensor.shape.dim
+    )
+    return "tensor", tensor.elem_type, shape
 
 
-def tensor_type(element_type: int, shape: Iterable[int]) -> TypeProto:
-    """Return the type of a tensor."""
-    return onnx.helper.make_tensor_type_proto(element_type, list(shape))
-
-
-def array_type(array: Array) -> TypeProto:
-    """Return the type of an array."""
-    return tensor_type(dtype_code(array.dtype) or 0, array.shape)
-
-
-def _constant(node: NodeProto) -> TensorProto | Array | None:
-    """Return the value of a Constant node, if it can serve as axes."""
-    for attribute in node.attribute:
-        if attribute.ref_attr_name:
-            return None
-        if attribute.name == "value":
-            tensor: TensorProto = attribute.t
-            return tensor
-        if attribute.name == "value_int":
-            return np.array(attribute.i, np.int64)
-        if attribute.name == "value_ints":
-            return np.array(attribute.ints, np.int64)
-    return None
+def known_rank(type_: TypeProto | None) -> int | None:
+    """Return the rank of a tensor, if it is known."""
+    shape = tensor_facts(type_)[2]
+    return None if shape is None else len(shape)
 
 
 def _body(
@@ -193,7 +191,7 @@ def _body(
     )
 
 
-def _inferred(model: ModelProto) -> ModelProto:
+def inferred(model: ModelProto) -> ModelProto:
     """Return `model` with the types that can be inferred."""
     try:
         return onnx.shape_inference.infer_shapes(model)

@@ -11,14 +11,25 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from onnx.checker import C
 
-from halfulp.errors import ModelError
-from halfulp.onnx.faults import one_line
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.onnx.faults import OnError, one_line, raise_error
 from halfulp.onnx.functions import DOMAIN
 from halfulp.onnx.nodes import place, subgraphs
 
 
-def check_structure(model: ModelProto) -> None:
+def check_structure(
+    model: ModelProto, on_error: OnError = raise_error, *, foreign: bool = False
+) -> None:
     """Check a prepared model whose functions are specialized.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    on_error : callable, optional
+        Takes an error that concerns one node. Default: raise it.
+    foreign : bool, optional
+        Whether operators that the installed onnx does not know are allowed, of
+        domains that are not ONNX's.
 
     Raises
     ------
@@ -26,10 +37,66 @@ def check_structure(model: ModelProto) -> None:
         If a value is used before it is defined, or defined twice, or if a node
         breaks the rules of its operator.
     """
-    _check_graph(model.graph, set(), checker_context(model.opset_import))
+    checker = _Checker(model.opset_import, on_error, foreign)
+    checker.check_graph(model.graph, set())
     for function in model.functions:
-        context = checker_context(function.opset_import)
-        _check_body(function.node, function.output, set(function.input), set(), context)
+        checker = _Checker(function.opset_import, on_error, foreign)
+        checker.check_body(function.node, function.output, set(function.input), set())
+
+
+class _Checker:
+    """Checks the nodes that the same opset imports govern."""
+
+    def __init__(
+        self, imports: Iterable[OperatorSetIdProto], on_error: OnError, foreign: bool
+    ) -> None:
+        self._context = checker_context(imports)
+        self._on_error = on_error
+        self._foreign = foreign
+
+    def check_graph(self, graph: GraphProto, outer: set[str]) -> None:
+        known = {value.name for value in graph.input}
+        known.update(tensor.name for tensor in graph.initializer)
+        known.update(tensor.values.name for tensor in graph.sparse_initializer)
+        outputs = [value.name for value in graph.output]
+        self.check_body(graph.node, outputs, known, outer)
+
+    def check_body(
+        self,
+        nodes: Iterable[NodeProto],
+        outputs: Iterable[str],
+        known: set[str],
+        outer: set[str],
+    ) -> None:
+        """Check nodes that see the names `known` in their scope, and `outer` around."""
+        for node in nodes:
+            try:
+                self._check_node(node, known, outer)
+            except HalfulpError as error:
+                self._on_error(place(node), error)
+            for _, graph in subgraphs(node):
+                self.check_graph(graph, known | outer)
+            known.update(node.output)
+        for name in outputs:
+            if name not in known and name not in outer:
+                raise ModelError(f"output {name!r} of a graph is not defined in it")
+
+    def _check_node(self, node: NodeProto, known: set[str], outer: set[str]) -> None:
+        here = f"{place(node)}: "
+        for name in node.input:
+            if name and name not in known and name not in outer:
+                raise ModelError(f"{here}input {name!r} is not defined before the node")
+        for i, name in enumerate(node.output):
+            if name in known or name in node.output[:i]:
+                raise ModelError(f"{here}output {name!r} is defined twice")
+        if node.domain != DOMAIN and not onnx.defs.has(node.op_type, domain=node.domain):
+            if self._foreign and not f"{node.domain}.".startswith((".", "ai.onnx.")):
+                return
+            raise ModelError(
+                f"{here}operator {node.op_type!r} of domain {node.domain!r} is unknown; "
+                "allowed: the operators of ONNX and the functions of the model"
+            )
+        check_node(node, self._context, here)
 
 
 def checker_context(imports: Iterable[OperatorSetIdProto]) -> C.CheckerContext:
@@ -38,48 +105,6 @@ def checker_context(imports: Iterable[OperatorSetIdProto]) -> C.CheckerContext:
     context.ir_version = onnx.IR_VERSION
     context.opset_imports = {entry.domain: entry.version for entry in imports}
     return context
-
-
-def _check_graph(graph: GraphProto, outer: set[str], context: C.CheckerContext) -> None:
-    known = {value.name for value in graph.input}
-    known.update(tensor.name for tensor in graph.initializer)
-    known.update(tensor.values.name for tensor in graph.sparse_initializer)
-    outputs = [value.name for value in graph.output]
-    _check_body(graph.node, outputs, known, outer, context)
-
-
-def _check_body(
-    nodes: Iterable[NodeProto],
-    outputs: Iterable[str],
-    known: set[str],
-    outer: set[str],
-    context: C.CheckerContext,
-) -> None:
-    """Check nodes that see the names `known` in their scope, and `outer` around it."""
-    for node in nodes:
-        here = f"{place(node)}: "
-        for name in node.input:
-            if name and name not in known and name not in outer:
-                raise ModelError(f"{here}input {name!r} is not defined before the node")
-        _check_node(node, context, here)
-        for _, graph in subgraphs(node):
-            _check_graph(graph, known | outer, context)
-        for name in node.output:
-            if name in known:
-                raise ModelError(f"{here}output {name!r} is defined twice")
-            known.add(name)
-    for name in outputs:
-        if name not in known and name not in outer:
-            raise ModelError(f"output {name!r} of a graph is not defined in it")
-
-
-def _check_node(node: NodeProto, context: C.CheckerContext, here: str) -> None:
-    if node.domain != DOMAIN and not onnx.defs.has(node.op_type, domain=node.domain):
-        raise ModelError(
-            f"{here}operator {node.op_type!r} of domain {node.domain!r} is unknown; "
-            "allowed: the operators of ONNX and the functions of the model"
-        )
-    check_node(node, context, here)
 
 
 def check_node(node: NodeProto, context: C.CheckerContext, here: str) -> None:

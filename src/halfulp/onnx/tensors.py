@@ -5,12 +5,13 @@ May import errors and faults only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 
 from halfulp.errors import ModelError
 from halfulp.onnx.faults import model_errors
@@ -52,6 +53,11 @@ def tensor_dtype(element_type: int, what: str) -> np.dtype[Any]:
         raise ModelError(
             f"{what} has element type {element_type}; allowed: the types of ONNX"
         ) from None
+
+
+def tensor_type(element_type: int, shape: Iterable[int]) -> TypeProto:
+    """Return the type of a tensor."""
+    return onnx.helper.make_tensor_type_proto(element_type, list(shape))
 
 
 def read_tensor(tensor: TensorProto, what: str) -> npt.NDArray[Any]:

@@ -1,6 +1,6 @@
 """Checks the ReduceSumSquare nodes against types, shapes and constants.
 
-May import errors, element_types, spec.rules, nodes, scopes and tensors only.
+May import errors, element_types, spec.rules, faults, nodes, scopes and tensors only.
 
 All that is known before the model runs is used: declared and inferred types,
 initializers, constants, and the inputs that are fed. What is not known until
@@ -10,6 +10,7 @@ then, the operator checks with the same rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,53 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
-from halfulp.onnx.nodes import axes_values, check_axes_type, is_reduce, place, read_node
-from halfulp.onnx.scopes import Scope, array_type, tensor_facts, walk_typed
-from halfulp.onnx.tensors import type_name
+from halfulp.onnx.faults import OnError, raise_error
+from halfulp.onnx.nodes import (
+    ReduceNode,
+    axes_values,
+    check_axes_type,
+    is_reduce,
+    place,
+    read_node,
+)
+from halfulp.onnx.scopes import Scope, Shape, tensor_facts, walk_typed
+from halfulp.onnx.tensors import dtype_code, tensor_type, type_name
 from halfulp.spec.rules import check_type, normalize_axes
 
 
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A ReduceSumSquare node, with what is known of it before the model runs.
+
+    Attributes
+    ----------
+    path : str
+        How errors name the calls of functions around the node; else "".
+    place : str
+        How errors name the node; `path` comes before.
+    node : ReduceNode
+    element_type : str or None
+        ONNX's name.
+    shape : tuple of int, str or None; or None
+        Of the data: numbers, symbols, and None for what is not known.
+    axes : tuple of int or None
+        None: known at run time only.
+    """
+
+    path: str
+    place: str
+    node: ReduceNode
+    element_type: str | None
+    shape: Shape | None
+    axes: tuple[int, ...] | None
+
+
 def check_types(
-    model: ModelProto, feeds: Mapping[str, Any], unknown: Iterable[str] = ()
-) -> None:
+    model: ModelProto,
+    feeds: Mapping[str, Any],
+    unknown: Iterable[str] = (),
+    on_error: OnError = raise_error,
+) -> list[Reduction]:
     """Check each ReduceSumSquare node with what is known beforehand.
 
     Parameters
@@ -36,6 +75,13 @@ def check_types(
         The values of graph inputs, as far as known.
     unknown : iterable of str, optional
         Graph inputs that may yet be fed, so that an initializer says nothing.
+    on_error : callable, optional
+        Takes an error that concerns one node. Default: raise it.
+
+    Returns
+    -------
+    list of Reduction
+        The nodes without errors, those of functions once for each kind of call.
 
     Raises
     ------
@@ -48,37 +94,47 @@ def check_types(
     arrays = {k: v for k, v in feeds.items() if isinstance(v, np.ndarray)}
     for value in typed.graph.input:
         if value.name in arrays:
-            value.type.CopyFrom(array_type(arrays[value.name]))
-    walk_typed(typed, {**dict.fromkeys(unknown), **arrays}, check_reduce)
+            array = arrays[value.name]
+            value.type.CopyFrom(tensor_type(dtype_code(array.dtype) or 0, array.shape))
+    found: list[Reduction] = []
+
+    def visit(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
+        if is_reduce(node):
+            found.append(check_reduce(node, scope, opset, path))
+
+    walk_typed(typed, {**dict.fromkeys(unknown), **arrays}, visit, on_error)
+    return found
 
 
-def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
-    """Check `node` with what `scope` knows, if it is a ReduceSumSquare.
+def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> Reduction:
+    """Check a ReduceSumSquare node with what `scope` knows.
 
     Raises
     ------
     UnsupportedTypeError, AxesError
         As `check_types`.
     """
-    if not is_reduce(node):
-        return
     start = f"{path}{place(node)}: "
     rules = read_node(node, opset, start)
-    kind, element_type, rank = tensor_facts(scope.types.get(node.input[0]))
+    kind, element_type, shape = tensor_facts(scope.types.get(node.input[0]))
     if kind not in ("tensor", None):
         raise UnsupportedTypeError(
             f"{start}data is a {kind}; allowed: a tensor of {ALLOWED}"
         )
     if element_type:
         check_type(type_name(element_type), rules.version, start)
-    axes = rules.axes
+    axes: tuple[int, ...] | None = rules.axes
     if len(node.input) > 1 and node.input[1]:
-        constant = scope.array(node.input[1])
-        if constant is not None:
-            axes = axes_values(constant, start)
+        value = scope.array(node.input[1])
+        if value is not None:
+            axes = axes_values(value, start)
         else:
-            kind, element_type, axes_rank = tensor_facts(scope.types.get(node.input[1]))
-            if element_type:
-                check_axes_type(type_name(element_type), axes_rank, start)
-    if rank is not None:
-        normalize_axes(axes, rank, repeated="merge", where=start)
+            axes = None
+            _, axes_type, axes_shape = tensor_facts(scope.types.get(node.input[1]))
+            if axes_type:
+                axes_rank = None if axes_shape is None else len(axes_shape)
+                check_axes_type(type_name(axes_type), axes_rank, start)
+    if shape is not None and axes is not None:
+        normalize_axes(axes, len(shape), repeated="merge", where=start)
+    name = type_name(element_type) if element_type else None
+    return Reduction(path, place(node), rules, name, shape, axes)

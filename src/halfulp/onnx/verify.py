@@ -17,7 +17,7 @@ from halfulp.onnx.evaluate import PreparedModel
 from halfulp.onnx.infer import inferred
 from halfulp.onnx.nodes import is_reduce, walk
 from halfulp.onnx.report import compare
-from halfulp.onnx.scopes import tensor_facts
+from halfulp.onnx.scopes import known_rank
 from halfulp.onnx.skeleton import constants
 from halfulp.onnx.tensors import dtype_name, tensor_dtype
 
@@ -128,7 +128,7 @@ class _Maker:
 
 
 def _rank(type_: TypeProto | None) -> int:
-    rank = tensor_facts(type_)[2]
+    rank = known_rank(type_)
     return 1 if rank is None else rank
 
 

@@ -173,6 +173,7 @@ def reduced_shape(
     shape: Sequence[_Size], axes: Sequence[int], keepdims: bool
 ) -> tuple[_Size, ...]:
     """Return the shape of the result for normalized `axes`."""
+    reduced = set(axes)
     if keepdims:
-        return tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return tuple(n for i, n in enumerate(shape) if i not in axes)
+        return tuple(1 if i in reduced else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in reduced)

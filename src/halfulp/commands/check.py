@@ -1,0 +1,102 @@
+"""The command ``halfulp check``.
+
+May import terminal and, within functions, onnx.model_check and rich.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfulp.terminal import AsJson, printable
+
+if TYPE_CHECKING:
+    from halfulp.onnx.model_check import CheckReport, Finding, NodeFacts
+
+
+def check(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    as_json: AsJson = False,
+) -> None:
+    """List the ReduceSumSquare nodes of a model, and what is wrong with it.
+
+    Of each node: version, type, shapes, the axes that it reduces, errors, what
+    is not portable, and the fix. The exit code is 1 if there are errors, and 2
+    if the model cannot be read.
+
+    Example:  halfulp check model.onnx
+    """
+    from halfulp.onnx.model_check import check_model
+
+    report = check_model(model)
+    if as_json:
+        print(json.dumps({"model": str(model), **report.as_dict()}))
+    else:
+        _show(report)
+    if report.errors:
+        raise typer.Exit(1)
+
+
+def _show(report: CheckReport) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(markup=False, emoji=False, highlight=False)
+
+    def line(text: str, indent: int, style: str = "") -> None:
+        padded = Padding(Text(printable(text), style), (0, 0, 0, indent), expand=False)
+        console.print(padded)
+
+    def show(finding: Finding) -> None:
+        style = "bold red" if finding.severity == "error" else "yellow"
+        line(f"{finding.severity} {finding.code}", 2, style)
+        line(finding.message, 4)
+        line(f"fix: {finding.fix}", 4)
+
+    shown = {facts.node for facts in report.nodes}
+    for facts in report.nodes:
+        line(facts.node, 0, "bold")
+        for text in _describe(facts):
+            line(text, 2)
+        for finding in report.findings:
+            if finding.node == facts.node:
+                show(finding)
+        console.print()
+    for finding in report.findings:
+        if finding.node not in shown:
+            line(finding.node, 0, "bold")
+            show(finding)
+            console.print()
+    line(
+        f"{_number(len(report.nodes), 'ReduceSumSquare node')}, "
+        f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",
+        0,
+    )
+
+
+def _describe(facts: NodeFacts) -> list[str]:
+    head = f"ReduceSumSquare-{facts.version}, opset {facts.opset}"
+    if facts.keepdims is None:
+        return [head]
+    kind = facts.element_type or "type not known"
+    shapes = f"{_shape(facts.input_shape)} -> {_shape(facts.output_shape)}"
+    given = "" if facts.axes is None else f" {list(facts.axes)}"
+    flags = f"keepdims {int(facts.keepdims)}"
+    if facts.noop_with_empty_axes:
+        flags += ", noop_with_empty_axes 1"
+    return [f"{head}; {kind}, {shapes}", f"axes{given}: {facts.axes_meaning}; {flags}"]
+
+
+def _shape(shape: Sequence[int | str | None] | None) -> str:
+    if shape is None:
+        return "shape not known"
+    return "[" + ", ".join("?" if n is None else str(n) for n in shape) + "]"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'s' * (count != 1)}"

@@ -1,0 +1,167 @@
+"""Makes Mul and ReduceSum, the function body, out of ReduceSumSquare nodes.
+
+May import faults, files, fusing, nodes, rewrite, tensors and validate only.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto
+
+from halfulp.onnx.faults import model_errors
+from halfulp.onnx.files import load_model
+from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
+from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs
+from halfulp.onnx.rewrite import (
+    Body,
+    Candidate,
+    FreshNames,
+    RewriteReport,
+    replace_nodes,
+    typed_bodies,
+)
+from halfulp.onnx.scopes import Scope, tensor_facts
+from halfulp.onnx.tensors import type_name
+
+
+def expand(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+) -> tuple[ModelProto, RewriteReport]:
+    """Replace each ReduceSumSquare by Mul and ReduceSum: the inverse of `fuse`.
+
+    These are the body that version 18 has as a function; older versions mean the
+    same. Nodes in nested graphs and functions are replaced too. A node stays where
+    Mul lacks its type (integers before opset 6), and where its axes are an
+    attribute that a function takes from its call but ReduceSum an input (opsets 13
+    to 17).
+
+    Parameters
+    ----------
+    model : str, os.PathLike, bytes or onnx.ModelProto
+        Not changed. External data is read only with a path, and only from the
+        folder of the model.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        The ReduceSum has the name, the output and the metadata of the
+        ReduceSumSquare; the names of what is new are not in the model yet.
+    report : RewriteReport
+        Each ReduceSumSquare, whether it was expanded, and why not.
+
+    Raises
+    ------
+    HalfulpError
+        If the model cannot be read or breaks a rule.
+
+    Notes
+    -----
+    Integer results keep their bits, in a runtime that wraps. Those of floats are no
+    longer correctly rounded: each square and each partial sum is rounded.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> from halfulp.onnx import expand
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 18]>
+    ...     g (float[N] x) => (float[1] y) { y = ReduceSumSquare(x) }
+    ... ''')
+    >>> expanded, report = expand(model)
+    >>> print(report)
+    expanded 1 of 1
+    node #0 (output 'y'): expanded, Mul and ReduceSum
+    >>> [node.op_type for node in expanded.graph.node]
+    ['Mul', 'ReduceSum']
+    """
+    result = load_model(model)
+    candidates: list[Candidate] = []
+    with model_errors("the model cannot be used"):
+        names = FreshNames(result)
+        for body, typed, path, opset in typed_bodies(result):
+            _Expander(opset, names, candidates).expand(body, typed, None, path)
+    return result, RewriteReport("expanded", tuple(candidates))
+
+
+class _Expander:
+    """Expands in a graph or a function, and the graphs nested there."""
+
+    def __init__(
+        self, opset: int, names: FreshNames, candidates: list[Candidate]
+    ) -> None:
+        self._opset = opset
+        self._names = names
+        self._candidates = candidates
+
+    def expand(
+        self, body: Body, typed: GraphProto, outer: Scope | None, path: str
+    ) -> None:
+        """Expand in `body`; `typed` has the same nodes."""
+        scope = Scope(outer)
+        scope.add_graph(typed)
+        nodes: list[NodeProto] = []
+        twins = zip(labelled(body.node, path), typed.node, strict=True)
+        for (here, node), twin in twins:
+            inner = zip(subgraphs(node), subgraphs(twin), strict=True)
+            for (name, graph), (_, typed_graph) in inner:
+                self.expand(graph, typed_graph, scope, f"{here} > {name} > ")
+            if is_reduce(node):
+                reason = self._refusal(node, scope)
+                if not reason:
+                    nodes.extend(self._split(node))
+                done = "Mul and ReduceSum"
+                self._candidates.append(Candidate(here, not reason, reason or done))
+            nodes.append(node)
+        if len(nodes) > len(body.node):
+            replace_nodes(body, nodes)
+
+    def _refusal(self, node: NodeProto, scope: Scope) -> str:
+        """Return why `node` cannot be expanded, else ""."""
+        if self._opset >= AXES_INPUT_OF_SUM:
+            for attribute in node.attribute:
+                if attribute.name == "axes" and attribute.ref_attr_name:
+                    return "the axes are those of a call, which may leave them out"
+        known = min(self._opset, onnx.defs.onnx_opset_version())
+        schema = onnx.defs.get_schema("Mul", known)
+        allowed = set(schema.type_constraints[0].allowed_type_strs)
+        _, element_type, _ = tensor_facts(scope.types.get(node.input[0]))
+        version = read_node(node, self._opset, "").version
+        types = [type_name(element_type)] if element_type else version.types
+        missing = [name for name in types if f"tensor({name})" not in allowed]
+        if not missing:
+            return ""
+        if element_type:
+            return f"Mul-{schema.since_version} has no type {missing[0]}"
+        return (
+            f"the type is unknown, and Mul-{schema.since_version} has no type "
+            f"{' or '.join(missing)}"
+        )
+
+    def _split(self, node: NodeProto) -> list[NodeProto]:
+        """Make `node` a ReduceSum; return the nodes that go before it."""
+        square = NodeProto(op_type="Mul", domain=node.domain)
+        square.input.extend([node.input[0]] * 2)
+        square.output.append(self._names.fresh(f"{node.output[0]}.square"))
+        if node.name:
+            square.name = self._names.fresh(f"{node.name}.square")
+        before = [square]
+        rules = read_node(node, self._opset, "")
+        node.op_type = "ReduceSum"
+        node.input[0] = square.output[0]
+        if rules.version.axes == "input" or self._opset < AXES_INPUT_OF_SUM:
+            return before
+        for i in reversed(range(len(node.attribute))):
+            if node.attribute[i].name == "axes":
+                del node.attribute[i]
+        if rules.axes:
+            # A Constant node, as functions have no initializers.
+            axes = NodeProto(op_type="Constant", domain=node.domain)
+            axes.output.append(self._names.fresh(f"{node.output[0]}.axes"))
+            value = onnx.numpy_helper.from_array(np.array(rules.axes, np.int64))
+            axes.attribute.append(onnx.helper.make_attribute("value", value))
+            node.input.append(axes.output[0])
+            before.append(axes)
+        return before

@@ -1,0 +1,259 @@
+"""Makes one ReduceSumSquare node out of a square and a ReduceSum.
+
+May import errors, spec.rules, faults, files, nodes, rewrite, tensors and validate only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import ChainMap
+from dataclasses import dataclass
+
+from onnx import GraphProto, ModelProto, NodeProto
+
+from halfulp.errors import HalfulpError
+from halfulp.onnx.faults import model_errors
+from halfulp.onnx.files import load_model
+from halfulp.onnx.nodes import DOMAIN_NAMES, axes_values, labelled, read_node, subgraphs
+from halfulp.onnx.rewrite import (
+    Body,
+    Candidate,
+    RewriteReport,
+    forget_values,
+    outputs,
+    reads,
+    remove_unread_constants,
+    replace_nodes,
+    typed_bodies,
+)
+from halfulp.onnx.scopes import Scope, tensor_facts
+from halfulp.onnx.tensors import type_name
+from halfulp.spec.rules import OPERATOR, check_type, version_for
+
+# The first opset whose ReduceSum takes axes as an input.
+AXES_INPUT_OF_SUM = 13
+
+
+def fuse(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+) -> tuple[ModelProto, RewriteReport]:
+    """Replace sums of squares by ReduceSumSquare nodes.
+
+    A sum of squares is a ReduceSum of ``Mul(x, x)`` or of ``Pow(x, 2)`` with a
+    constant exponent: what the converters of PyTorch and TensorFlow write. It becomes
+    one node of the version that the opset around it allows, in nested graphs and
+    functions too, if the model then means the same:
+
+    - nothing else reads the square, and it is no output of its graph;
+    - Pow keeps the shape of x;
+    - at opsets 13 to 17, where ReduceSum takes axes as an input but ReduceSumSquare
+      as an attribute, the axes are constant, and not empty where
+      ``noop_with_empty_axes`` is set.
+
+    Parameters
+    ----------
+    model : str, os.PathLike, bytes or onnx.ModelProto
+        Not changed. External data is read only with a path, and only from the
+        folder of the model.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        The new node has the name, the output and the metadata of the ReduceSum.
+        Constants that only the old nodes read are gone.
+    report : RewriteReport
+        Each ReduceSum of a square, whether it was fused, and why not.
+
+    Raises
+    ------
+    HalfulpError
+        If the model cannot be read or breaks a rule.
+
+    Notes
+    -----
+    Integer results keep their bits. Those of floats may differ in the last bit,
+    and are no longer infinite or zero where only a square or a partial sum was out
+    of range: halfulp's ReduceSumSquare rounds once, two nodes round every square.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> from halfulp.onnx import fuse
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 13]>
+    ...     g (float[N,3] x) => (float[N] y) <float two = {2}, int64[1] last = {-1}> {
+    ...         square = Pow(x, two)
+    ...         y = ReduceSum<keepdims=0>(square, last)
+    ...     }
+    ... ''')
+    >>> fused, report = fuse(model)
+    >>> print(report)
+    fused 1 of 1
+    node #1 (output 'y'): fused, Pow and ReduceSum
+    >>> [node.op_type for node in fused.graph.node]
+    ['ReduceSumSquare']
+    """
+    result = load_model(model)
+    candidates: list[Candidate] = []
+    with model_errors("the model cannot be used"):
+        for body, typed, path, opset in typed_bodies(result):
+            fuser = _Fuser(opset, candidates)
+            fuser.fuse(body, typed, None, ChainMap(), path)
+            # What trains a model may read its initializers.
+            if fuser.freed and not result.training_info:
+                remove_unread_constants(body, fuser.freed)
+    return result, RewriteReport("fused", tuple(candidates))
+
+
+@dataclass(frozen=True, slots=True)
+class _Square:
+    """A node that squares.
+
+    Attributes
+    ----------
+    index : int
+        Of the node.
+    node : NodeProto
+    refusal : str
+        Why it is perhaps none, else "".
+    """
+
+    index: int
+    node: NodeProto
+    refusal: str
+
+
+class _Fuser:
+    """Fuses in a graph or a function, and the graphs nested there."""
+
+    def __init__(self, opset: int, candidates: list[Candidate]) -> None:
+        self.freed: set[str] = set()
+        self._opset = opset
+        self._candidates = candidates
+
+    def fuse(
+        self,
+        body: Body,
+        typed: GraphProto,
+        outer: Scope | None,
+        squares: ChainMap[str, _Square | None],
+        path: str,
+    ) -> None:
+        """Fuse in `body`; `typed` has the same nodes, `squares` are those around."""
+        scope = Scope(outer)
+        scope.add_graph(typed)
+        inputs = [value.name for value in typed.input]
+        scope.constants.update(dict.fromkeys(inputs))
+        squares = squares.new_child(dict.fromkeys(inputs))
+        squares.update(dict.fromkeys(tensor.name for tensor in typed.initializer))
+        uses = reads(body)
+        ends = set(outputs(body))
+        defined: dict[str, int] = {}
+        gone: dict[int, str] = {}
+        twins = zip(labelled(body.node, path), typed.node, strict=True)
+        for index, ((here, node), twin) in enumerate(twins):
+            inner = zip(subgraphs(node), subgraphs(twin), strict=True)
+            for (name, graph), (_, typed_graph) in inner:
+                self.fuse(graph, typed_graph, scope, squares, f"{here} > {name} > ")
+            for name in node.output:
+                defined[name] = index
+                squares[name] = _square(index, node, scope) if name else None
+            square = self._summed(node, squares)
+            if square is None:
+                continue
+            output = square.node.output[0]
+            if output not in squares.maps[0]:
+                reason = "the square is computed in a graph around this one"
+            elif output in ends:
+                reason = f"the square {output!r} is an output of its graph"
+            elif uses[output] > 1:
+                reason = f"the square {output!r} is read elsewhere too"
+            elif defined.get(square.node.input[0], -1) > square.index:
+                reason = "the data has the name of another value by then"
+            else:
+                reason = square.refusal or self._replace(node, square, scope)
+            if not reason:
+                gone[square.index] = output
+            done = f"{square.node.op_type} and ReduceSum"
+            self._candidates.append(Candidate(here, not reason, reason or done))
+        if gone:
+            kept = [node for i, node in enumerate(body.node) if i not in gone]
+            replace_nodes(body, kept)
+            forget_values(body, set(gone.values()))
+
+    def _summed(
+        self, node: NodeProto, squares: ChainMap[str, _Square | None]
+    ) -> _Square | None:
+        """Return the square that `node` sums, if it does."""
+        summed = node.op_type == "ReduceSum" and node.domain in DOMAIN_NAMES
+        return squares.get(node.input[0]) if summed else None
+
+    def _replace(self, node: NodeProto, square: _Square, scope: Scope) -> str:
+        """Make the ReduceSum `node` a ReduceSumSquare, or return why not."""
+        version = version_for(self._opset)
+        data = square.node.input[0]
+        freed = set(square.node.input[1:])
+        fused = NodeProto()
+        fused.CopyFrom(node)
+        fused.op_type = OPERATOR
+        fused.input[0] = data
+        try:
+            if version.axes == "attribute" and self._opset >= AXES_INPUT_OF_SUM:
+                freed.update(node.input[1:])
+                reason = _move_axes(fused, scope)
+                if reason:
+                    return f"{reason}, and {version} takes them as an attribute"
+            read_node(fused, self._opset, "")
+            _, element_type, _ = tensor_facts(scope.types.get(data))
+            if element_type:
+                check_type(type_name(element_type), version)
+        except HalfulpError as error:
+            return str(error)
+        node.CopyFrom(fused)
+        self.freed |= freed - {data, ""}
+        return ""
+
+
+def _square(index: int, node: NodeProto, scope: Scope) -> _Square | None:
+    """Return `node` as a square, if it is one or may be one."""
+    if node.domain not in DOMAIN_NAMES or len(node.input) != 2:
+        return None
+    if node.op_type == "Mul" and node.input[0] == node.input[1]:
+        return _Square(index, node, "")
+    if node.op_type != "Pow":
+        return None
+    exponent = scope.array(node.input[1])
+    if exponent is None:
+        _, _, shape = tensor_facts(scope.types.get(node.input[1]))
+        if shape and any(size != 1 for size in shape):
+            return None
+        return _Square(index, node, "the exponent is known at run time only")
+    if exponent.size != 1 or exponent.item() != 2:
+        return None
+    _, _, shape = tensor_facts(scope.types.get(node.input[0]))
+    # Pow gives the longer of two shapes.
+    if exponent.ndim > (0 if shape is None else len(shape)):
+        has = f"the exponent has shape {list(exponent.shape)}, the data "
+        has += "unknown rank" if shape is None else f"rank {len(shape)}"
+        return _Square(index, node, f"{has}: Pow may raise the rank")
+    return _Square(index, node, "")
+
+
+def _move_axes(node: NodeProto, scope: Scope) -> str:
+    """Make an attribute of the axes input, or return why not."""
+    axes: tuple[int, ...] = ()
+    if len(node.input) > 1 and node.input[1]:
+        value = scope.array(node.input[1])
+        if value is None:
+            return "the axes are known at run time only"
+        axes = axes_values(value, "")
+    for i in reversed(range(len(node.attribute))):
+        attribute = node.attribute[i]
+        if attribute.name == "noop_with_empty_axes":
+            if not axes and (attribute.i or attribute.ref_attr_name):
+                return "empty axes reduce nothing where noop_with_empty_axes is set"
+            del node.attribute[i]
+    del node.input[1:]
+    if axes:
+        node.attribute.add(name="axes", type="INTS", ints=axes)
+    return ""
