@@ -52,26 +52,25 @@ def _show(report: CheckReport) -> None:
         padded = Padding(Text(printable(text), style), (0, 0, 0, indent), expand=False)
         console.print(padded)
 
-    def show(finding: Finding) -> None:
-        style = "bold red" if finding.severity == "error" else "yellow"
-        line(f"{finding.severity} {finding.code}", 2, style)
-        line(finding.message, 4)
-        line(f"fix: {finding.fix}", 4)
-
-    shown = {facts.node for facts in report.nodes}
-    for facts in report.nodes:
-        line(facts.node, 0, "bold")
-        for text in _describe(facts):
-            line(text, 2)
-        for finding in report.findings:
-            if finding.node == facts.node:
-                show(finding)
-        console.print()
+    findings: dict[str, list[Finding]] = {}
     for finding in report.findings:
-        if finding.node not in shown:
-            line(finding.node, 0, "bold")
-            show(finding)
-            console.print()
+        findings.setdefault(finding.node, []).append(finding)
+
+    def show(node: str, description: Sequence[str]) -> None:
+        line(node, 0, "bold")
+        for text in description:
+            line(text, 2)
+        for finding in findings.pop(node, ()):
+            style = "bold red" if finding.severity == "error" else "yellow"
+            line(f"{finding.severity} {finding.code}", 2, style)
+            line(finding.message, 4)
+            line(f"fix: {finding.fix}", 4)
+        console.print()
+
+    for facts in report.nodes:
+        show(facts.node, _describe(facts))
+    for node in list(findings):
+        show(node, ())
     line(
         f"{_number(len(report.nodes), 'ReduceSumSquare node')}, "
         f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",
