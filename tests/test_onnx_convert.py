@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import halfulp
 from conftest import SEED
 from halfulp.cli import main
-from halfulp.onnx import adapt, convert_opset, run_model
+from halfulp.onnx import adapt, convert_opset, infer_shapes, run_model
 from halfulp.onnx.convert import convert
 from halfulp.onnx.nodes import walk
 from halfulp.onnx.verify import verify
@@ -656,6 +656,35 @@ def test_models_without_the_operator_or_the_domain() -> None:
     bare.graph.node[0].domain = ""
     with pytest.raises(halfulp.ModelError, match="no opset import"):
         convert_opset(bare, 13)
+
+
+def hostile() -> dict[str, Any]:
+    proto, _ = reduce_model(np.ones((2, 3), np.float32), axes=[1], form="const")
+    negative, cyclic, huge = (onnx.ModelProto() for _ in range(3))
+    negative.CopyFrom(proto)
+    negative.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
+    calls = function("b = f.sq(a)", head="sq (a) => (b)", opset=18)
+    cyclic = model("(float[2] x) => (y) { y = f.sq(x) }", calls)
+    huge.CopyFrom(proto)
+    huge.graph.initializer[0].dims[:] = [2**40]
+    return {
+        "empty": b"",
+        "no model": b"xx",
+        "truncated": proto.SerializeToString()[:-9],
+        "negative size": negative,
+        "cyclic function": cyclic,
+        "huge claim": huge,
+        "no path": "nowhere.onnx",
+        "no model at all": 3,
+    }
+
+
+@pytest.mark.parametrize("name", hostile())
+@pytest.mark.parametrize("convert", [infer_shapes, lambda m: convert_opset(m, 13)])
+def test_what_is_no_model_is_an_error_of_one_line(name: str, convert: Any) -> None:
+    with pytest.raises(halfulp.HalfulpError) as caught:
+        convert(hostile()[name])
+    assert "\n" not in str(caught.value)
 
 
 def test_training_information_is_refused() -> None:
