@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import halfulp
 from conftest import SEED
 from halfulp.cli import main
-from halfulp.onnx import adapt, convert_opset, run_model
+from halfulp.onnx import adapt, convert_opset, infer_shapes, run_model
 from halfulp.onnx.convert import convert
 from halfulp.onnx.nodes import walk
 from halfulp.onnx.verify import verify
@@ -526,6 +527,7 @@ REFUSED = [
     (11, 10, "y = Softmax<axis = -1>(s)", "negative axes"),
     (20, 21, "y = GroupNormalization<num_groups = 1>(s, q, q)", "GroupNormalization"),
     (6, 7, "y = Dropout(s)", "Dropout-6 to Dropout-7 would change the meaning"),
+    (6, 7, "y = PRelu(s, q3)", "PRelu-6 to PRelu-7 would change the meaning"),
     (15, 13, "y = Shape<start = 1>(s)", "attribute: start for operator Shape"),
     (13, 12, "y = Relu(h)", r"tensor\(bfloat16\), not allowed in Relu-6"),
     (
@@ -543,7 +545,8 @@ def test_what_would_not_keep_its_meaning_is_refused(
 ) -> None:
     """In each of these onnx's converter gives another model, or fails."""
     proto = model(
-        "(float[2,3,4] s, float[1] q, int64[6] p, int64[1] one, bfloat16[2] h) => (y) "
+        "(float[2,3,4] s, float[1] q, float[3] q3, int64[6] p, int64[1] one, "
+        "bfloat16[2] h) => (y) "
         f"{{ [n] {text} }}",
         opset=old,
     )
@@ -551,6 +554,50 @@ def test_what_would_not_keep_its_meaning_is_refused(
         convert_opset(proto, new)
     assert "node 'n'" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+OLD_MODELS = Path(onnx.__file__).parent / "backend/test/data/pytorch-operator"
+
+
+def run_elsewhere(proto: onnx.ModelProto, feeds: list[np.ndarray]) -> list[np.ndarray]:
+    """Run a model in onnxruntime, which has kernels for every version from 7 on."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    # What it fuses depends on the opset.
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = level
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    names = [value.name for value in session.get_inputs()]
+    result: list[np.ndarray] = session.run(None, dict(zip(names, feeds, strict=False)))
+    return result
+
+
+def test_old_models_of_onnx_keep_their_results() -> None:
+    """They are of opset 6, with the outputs that PyTorch gave when they were made."""
+    compared = 0
+    for path in sorted(OLD_MODELS.glob("*/model.onnx")):
+        proto = onnx.load(path)
+        try:
+            upgraded = [convert_opset(proto, opset) for opset in (7, 13, 18)]
+        except halfulp.HalfulpError:
+            continue
+        inputs, outputs = (
+            [
+                onnx.numpy_helper.to_array(onnx.load_tensor(str(file)))
+                for file in sorted((path.parent / "test_data_set_0").glob(f"{what}_*.pb"))
+            ]
+            for what in ("input", "output")
+        )
+        first, *later = (run_elsewhere(each, inputs) for each in upgraded)
+        for got, want in zip(first, outputs, strict=True):
+            # The tolerance that onnx itself has for them.
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-7)
+        for results in later:
+            for got, want in zip(results, first, strict=True):
+                assert_same_bits(got, want)
+        compared += 1
+    assert compared > 25
 
 
 def test_versions_said_to_be_reworded_differ_in_additions_only() -> None:
@@ -609,6 +656,35 @@ def test_models_without_the_operator_or_the_domain() -> None:
     bare.graph.node[0].domain = ""
     with pytest.raises(halfulp.ModelError, match="no opset import"):
         convert_opset(bare, 13)
+
+
+def hostile() -> dict[str, Any]:
+    proto, _ = reduce_model(np.ones((2, 3), np.float32), axes=[1], form="const")
+    negative, cyclic, huge = (onnx.ModelProto() for _ in range(3))
+    negative.CopyFrom(proto)
+    negative.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
+    calls = function("b = f.sq(a)", head="sq (a) => (b)", opset=18)
+    cyclic = model("(float[2] x) => (y) { y = f.sq(x) }", calls)
+    huge.CopyFrom(proto)
+    huge.graph.initializer[0].dims[:] = [2**40]
+    return {
+        "empty": b"",
+        "no model": b"xx",
+        "truncated": proto.SerializeToString()[:-9],
+        "negative size": negative,
+        "cyclic function": cyclic,
+        "huge claim": huge,
+        "no path": "nowhere.onnx",
+        "no model at all": 3,
+    }
+
+
+@pytest.mark.parametrize("name", hostile())
+@pytest.mark.parametrize("convert", [infer_shapes, lambda m: convert_opset(m, 13)])
+def test_what_is_no_model_is_an_error_of_one_line(name: str, convert: Any) -> None:
+    with pytest.raises(halfulp.HalfulpError) as caught:
+        convert(hostile()[name])
+    assert "\n" not in str(caught.value)
 
 
 def test_training_information_is_refused() -> None:

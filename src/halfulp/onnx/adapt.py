@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnx.version_converter
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from onnx.defs import OpSchema
 
 from halfulp.errors import ModelError, UnsupportedTypeError
@@ -298,6 +298,8 @@ def _changed_meaning(node: NodeProto, step: _Step, scope: Scope) -> str | None:
             return "without is_test the node trains, until opset 6 only"
         case _, 11, False if any(map(_is_negative_axis, set_here.items())):
             return "until opset 10 negative axes have none"
+        case "PRelu", 7, True if not _is_one_element(scope.types.get(node.input[1])):
+            return "until opset 6 slopes are of channels"
         case "Scan", 9, _:
             return "until opset 8 it scans batches"
         case "Resize", 11, _:
@@ -311,6 +313,13 @@ def _changed_meaning(node: NodeProto, step: _Step, scope: Scope) -> str | None:
         case "GroupNormalization", 21, _:
             return "scale and bias are of groups until opset 20, of channels from 21 on"
     return None
+
+
+def _is_one_element(type_: TypeProto | None) -> bool:
+    kind, _, rank = tensor_facts(type_)
+    if type_ is None or kind != "tensor" or rank is None:
+        return False
+    return all(dim.dim_value == 1 for dim in type_.tensor_type.shape.dim)
 
 
 def _is_negative_axis(attribute: tuple[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """Shape inference: of one ReduceSumSquare, and of whole models.
 
-May import errors, spec.rules, files, faults, functions, nodes, prepare, scopes,
-skeleton and validate only.
+May import errors, spec.rules, files, faults, functions, inputs, nodes, prepare,
+skeleton, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+)
 from onnx.defs import OpSchema
 from onnx.shape_inference import InferenceContext
 
@@ -20,6 +27,7 @@ from halfulp.errors import ArgumentError, AxesError
 from halfulp.onnx.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
+from halfulp.onnx.inputs import check_declared
 from halfulp.onnx.nodes import (
     DOMAIN_NAMES,
     axes_values,
@@ -201,8 +209,12 @@ def check_nodes(model: ModelProto) -> ModelProto:
     ModelError, UnsupportedTypeError, AxesError, ArgumentError
         As `infer_shapes`.
     """
+    for tensor in model.graph.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL:
+            read_tensor(tensor, f"initializer {tensor.name!r}")
     prepared = skeleton(model)
     prepare(prepared)
+    check_declared(prepared.graph.input)
     specialize_functions(prepared)
     check_types(prepared, {}, unknown=overridable(model))
     return prepared

@@ -23,6 +23,8 @@ def skeleton(model: ModelProto) -> ModelProto:
     for field, value in model.ListFields():
         if field.name != "graph":
             _set(copy, field.name, value)
+    if not model.HasField("graph"):
+        return copy
     copy.graph.SetInParent()
     for field, value in model.graph.ListFields():
         if field.name != "initializer":
