@@ -528,6 +528,15 @@ def _errors() -> None:
         halfulp.onnx.run_model(proto, feeds)
 
 
+def _shape_inference() -> None:
+    infer = halfulp.onnx.infer_shape
+    assert infer((2, "N", 1, None), "unknown", keepdims=1) == (None, None, 1, None)
+    assert infer((2, "N", 1, None), "unknown", keepdims=0) is None
+    assert infer((2, "N", 1, None), [0], keepdims=0) == ("N", 1, None)
+    with pytest.raises(halfulp.AxesError):
+        infer((2, "N"), [2])
+
+
 CHECKS = {
     "Which version": _which_version,
     "Empty axes": _empty_axes,
@@ -537,6 +546,7 @@ CHECKS = {
     "Flags": _flags,
     "Rank 0": _rank_0,
     "Empty sets": _empty_sets,
+    "Shape inference": _shape_inference,
     "Rounding": _rounding,
     "NaN, infinities, zeros": _special_values,
     "The same bits everywhere": _same_bits,

@@ -77,6 +77,15 @@ DECISIONS = (
         "Zero is the neutral element of a sum.",
     ),
     Decision(
+        "Shape inference",
+        "Where the axes are known only when the model runs, `keepdims` 1 keeps the rank, "
+        "and each dimension is unknown unless it is 1; `keepdims` 0 leaves the rank "
+        "unknown. Symbols and unknown dimensions pass where they are not reduced. Axes "
+        "out of range are an error.",
+        "ONNX's shape inference gives up the rank in both cases, and with it the ranks of "
+        "all that follows.",
+    ),
+    Decision(
         "Rounding",
         "A float result is the exact sum of the exact squares, rounded once to its type: "
         "to nearest, ties to even. Only a sum that itself is too large is infinite, and "
