@@ -23,14 +23,15 @@ from halfulp.commands.info import info
 from halfulp.commands.rewrite import expand, fuse
 from halfulp.commands.run import run
 from halfulp.errors import HalfulpError
+from halfulp.terminal import printable
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command(no_args_is_help=False)(run)
-app.command(no_args_is_help=False)(docs)
-app.command(no_args_is_help=False)(convert)
 app.command(no_args_is_help=False)(check)
+app.command(no_args_is_help=False)(convert)
 app.command(no_args_is_help=False)(fuse)
 app.command(no_args_is_help=False)(expand)
+app.command(no_args_is_help=False)(docs)
 app.command()(info)
 app.add_typer(bench, name="bench")
 
@@ -75,7 +76,7 @@ def _drop_output() -> None:
 
 
 def _fail(message: str) -> int:
-    print(f"halfulp: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"halfulp: error: {printable(' '.join(message.split()))}", file=sys.stderr)
     return 2
 
 
