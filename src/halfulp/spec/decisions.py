@@ -82,8 +82,8 @@ DECISIONS = (
         "and each dimension is unknown unless it is 1; `keepdims` 0 leaves the rank "
         "unknown. Symbols and unknown dimensions pass where they are not reduced. Axes "
         "out of range are an error.",
-        "ONNX's shape inference gives up the rank in both cases, and with it the ranks of "
-        "all that follows.",
+        "ONNX's shape inference gives up the rank in both cases, and with it the ranks "
+        "of all that follows.",
     ),
     Decision(
         "Rounding",
