@@ -1,23 +1,22 @@
 """reduce_sum_square on the worked examples of the operator's documentation.
 
-tests/cases/seed_examples.json holds the sixteen examples that two documentation
-sites show for version 18, as printed there: float32 in NumPy's shortest form,
-which reads back exactly.
+seed_examples.json holds the sixteen examples that two documentation sites show for
+version 18, as printed there: float32 in NumPy's shortest form, which reads back
+exactly.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import halfulp
+from halfulp.conformance.recorded import load
 from oracle import assert_same_bits, expected
 
-EXAMPLES = json.loads((Path(__file__).parent / "cases/seed_examples.json").read_text())
+EXAMPLES = load("seed_examples")
 
 # Computed by NumPy, which rounds each square and each sum: one ulp off in one element.
 SHOWN_WRONG = {
