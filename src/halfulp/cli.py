@@ -1,7 +1,7 @@
 """The command line.
 
-May import errors, bench.command and, within a command, engines and halfulp.onnx.
-Only this module and halfulp.bench import typer and rich; onnx is loaded when a
+May import errors, bench.command, commands and, within a command, engines and halfulp.onnx.
+Only this module, halfulp.bench, the commands and reports import typer and rich; onnx is loaded when a
 model is run.
 """
 
@@ -25,10 +25,12 @@ from rich.table import Table
 
 import halfulp
 from halfulp.bench.command import app as bench
+from halfulp.commands.verify import verify
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(bench, name="bench")
+app.command(no_args_is_help=False)(verify)
 
 # Of the column of values: with a short name, the table has 80 columns then.
 _WIDTH = 40

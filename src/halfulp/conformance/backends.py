@@ -1,6 +1,6 @@
 """The backends that `halfulp verify` knows, and how each is asked.
 
-May import errors, bits and, within a function, the rest of halfulp; each library is
+May import errors, bits, cases and, within a function, the rest of halfulp; each library is
 imported when it is asked for, in the worker's process.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
+from halfulp.conformance.cases import INVALID, WRONG_OPSET
 from halfulp.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ class Backend:
         What is run, in a sentence.
     prepare : callable
         Imports the packages and returns how models are run.
-    reads_models : bool
-        Whether it can refuse an invalid model: it reads the model itself.
+    leaves_out : tuple of str
+        The classes of cases in which it has no say; `what` tells why.
     """
 
     packages: tuple[str, ...]
     what: str
     prepare: Callable[[], Run]
-    reads_models: bool = True
+    leaves_out: tuple[str, ...] = ()
 
 
 def _halfulp() -> Run:
@@ -159,8 +160,10 @@ BACKENDS = {
     ),
     "onnxruntime+halfulp": Backend(
         ("onnxruntime", "halfulp"),
-        "the same, with `halfulp.onnxruntime.register`",
+        "the same, with `halfulp.onnxruntime.register`; left out is what the runtime does "
+        "not tell the operators of a library, the opset",
         _onnxruntime_with_halfulp,
+        leaves_out=(WRONG_OPSET,),
     ),
     "openvino": Backend(
         ("openvino",),
@@ -171,9 +174,9 @@ BACKENDS = {
     "torch": Backend(
         ("torch",),
         "`torch.sum(torch.square(x), dim, keepdim, dtype=x.dtype)`, as torch reads no "
-        "ONNX; halfulp reads axes and flags for it, so invalid models are left out",
+        "ONNX; halfulp reads axes and flags for it, and invalid models are left out",
         _torch,
-        reads_models=False,
+        leaves_out=(INVALID, WRONG_OPSET),
     ),
 }
 

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from halfulp.conformance.cases import INVALID, Case
+from halfulp.conformance.cases import WRONG_OPSET, Case
 from halfulp.conformance.drafts import Draft, plain_form, small_values
 from halfulp.conformance.floats import FLOATS, DType
 from halfulp.conformance.forms import FORMS
@@ -69,7 +69,7 @@ def _drafts(version: OperatorVersion, dtype: DType, allowed: bool) -> Iterator[D
     if not allowed:
         data = small_values((2, 3), dtype)
         note = f"{version} does not allow {dtype.name}."
-        yield Draft(INVALID, "type", data, None, [1], note=note)
+        yield Draft(WRONG_OPSET, "type", data, None, [1], note=note)
         return
     for structure in FORMS:
         yield from structure(version, dtype)
