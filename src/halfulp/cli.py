@@ -1,8 +1,8 @@
 """The command line.
 
-May import errors, bench.command, commands and, within a command, engines and halfulp.onnx.
-Only this module, halfulp.bench, the commands and reports import typer and rich; onnx is loaded when a
-model is run.
+May import errors, bench.command, commands and, within a command, engines and
+halfulp.onnx. Only this module, the commands and reports import typer and rich; onnx is
+loaded when a model is run.
 """
 
 from __future__ import annotations

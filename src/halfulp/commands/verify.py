@@ -78,7 +78,9 @@ def verify(
     ] = 20.0,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Processes at a time. Default: the cores, up to 4."),
+        typer.Option(
+            metavar="N", help="Processes at a time. Default: the cores, up to 4."
+        ),
     ] = None,
 ) -> None:
     """Run thousands of hard cases over backends; tell which bits are right.

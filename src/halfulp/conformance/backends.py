@@ -1,7 +1,7 @@
 """The backends that `halfulp verify` knows, and how each is asked.
 
-May import errors, bits, cases and, within a function, the rest of halfulp; each library is
-imported when it is asked for, in the worker's process.
+May import errors, bits, cases and, within a function, the rest of halfulp; each library
+is imported when it is asked for, in the worker's process.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _reference() -> Run:
     from onnx.reference import ReferenceEvaluator
 
     def run(model: ModelProto, feeds: Mapping[str, Array]) -> Sequence[Any]:
-        return ReferenceEvaluator(model).run(None, dict(feeds))
+        return list(ReferenceEvaluator(model).run(None, dict(feeds)))
 
     return run
 
@@ -160,8 +160,8 @@ BACKENDS = {
     ),
     "onnxruntime+halfulp": Backend(
         ("onnxruntime", "halfulp"),
-        "the same, with `halfulp.onnxruntime.register`; left out is what the runtime does "
-        "not tell the operators of a library, the opset",
+        "the same, with `halfulp.onnxruntime.register`; left out is what the "
+        "runtime does not tell the operators of a library, the opset",
         _onnxruntime_with_halfulp,
         leaves_out=(WRONG_OPSET,),
     ),
@@ -218,9 +218,10 @@ def prepare(name: str) -> tuple[dict[str, str], Run]:
             run = known.prepare()
             packages = known.packages
     except Exception as error:  # whatever the import of a library raises
-        need = f"install {known.packages[0]!r}" if known else "import path or name wrong?"
+        hint = f"; install {known.packages[0]}" if known else ""
+        cause = f"{type(error).__name__}: {error}"
         raise ArgumentError(
-            f"backend {name!r} cannot be imported; {need}: {type(error).__name__}: {error}"
+            f"backend {name!r} cannot be imported{hint}: {cause}"
         ) from error
     return {package: _version(package) for package in packages}, run
 

@@ -21,7 +21,8 @@ def bits(array: Any) -> Array:
     """Return the bits of an array in native byte order, as unsigned integers."""
     array = np.asarray(array)
     native = array.astype(array.dtype.newbyteorder("="))
-    return native.view(f"u{native.dtype.itemsize}")
+    result: Array = native.view(f"u{native.dtype.itemsize}")
+    return result
 
 
 def from_bits(values: Any, dtype: Any) -> Array:

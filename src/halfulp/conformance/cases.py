@@ -130,9 +130,14 @@ class Case:
         flags = "".join(f", {name}={value}" for name, value in self.attributes.items())
         shape = ",".join(map(str, self.data.shape))
         return (
-            f"ReduceSumSquare-{self.version} of opset {self.opset}: "
-            f"{self.type}[{shape}] data{where}{flags}"
-        ).replace("(", "[").replace(",)", "]").replace(")", "]")
+            (
+                f"ReduceSumSquare-{self.version} of opset {self.opset}: "
+                f"{self.type}[{shape}] data{where}{flags}"
+            )
+            .replace("(", "[")
+            .replace(",)", "]")
+            .replace(")", "]")
+        )
 
     @cached_property
     def exact(self) -> Array:

@@ -70,7 +70,7 @@ class Child:
         # What is not known by name may lie in the working folder; the rest must not.
         safe = ["-P"] if self._backend in BACKENDS else []
         module = "halfulp.conformance.worker"
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed by _end
         self._process = subprocess.Popen(
             [sys.executable, *safe, "-m", module, self._backend],
             stdin=subprocess.PIPE,

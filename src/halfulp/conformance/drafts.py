@@ -56,4 +56,5 @@ def small_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     values = (7 * index * index + 3 * index) % 5
     if dtype.kind != "u":
         values -= 2
-    return values.astype(dtype).reshape(shape)
+    result: Array = values.astype(dtype).reshape(shape)
+    return result

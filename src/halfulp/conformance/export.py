@@ -67,7 +67,9 @@ def check_folder(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ArgumentError(f"{str(folder)!r} exists and is no folder")
     if folder.exists() and any(folder.iterdir()):
-        raise ArgumentError(f"the folder {str(folder)!r} is not empty; allowed: a new one")
+        raise ArgumentError(
+            f"the folder {str(folder)!r} is not empty; allowed: a new one"
+        )
 
 
 def _write_case(case: Case, folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Rows of floating-point numbers whose sums of squares are hard to get right.
 
-May import bits and hard_rows only.
+May import bits, hard_rows and why only.
 
 A function yields (class, name, rows, note); rows are a list of lists or an array.
 """
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance import hard_rows
-from halfulp.conformance.bits import EMAX, PRECISION, Array, from_bits, least_exponent
+from halfulp.conformance.bits import EMAX, PRECISION, Array, least_exponent
+from halfulp.conformance.why import threshold
 
 DType = np.dtype[Any]
 Rows = tuple[str, str, Array, str]
@@ -73,18 +74,16 @@ def absorption(dtype: DType, rng: Generator) -> Iterator[Rows]:
 def overflow(dtype: DType, rng: Generator) -> Iterator[Rows]:
     """Sums around the least one that rounds to infinity."""
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
-    threshold = 2 ** (emax + 1) - 2 ** (emax - p)
-    quarter = 2 ** (emax - p - 1)
+    least = threshold(dtype.name)
+    quarter = 1 << emax - p - 1
     for word, offsets in (
         ("below", (-1, -quarter, -2 * quarter)),
         ("at", (0, 1, quarter)),
     ):
-        rows = [_exactly(threshold + offset, 0, dtype) for offset in offsets]
+        rows = [_exactly(least + offset, 0, dtype) for offset in offsets]
         yield "overflow", word, _stack(rows, dtype), ""
-    rows = np.zeros((_LANES, 2), dtype)
-    rows[:, 0] = 2.0 ** (emax // 2 + 1)
     note = "One square alone overflows; no element is infinite."
-    yield "overflow", "one_square", rows, note
+    yield "overflow", "one_square", _full(2.0 ** (emax // 2 + 1), dtype, 1), note
 
 
 def subnormals(dtype: DType, rng: Generator) -> Iterator[Rows]:

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.bits import EMAX, PRECISION, Array, bits, from_bits, least_exponent
+from halfulp.conformance.bits import (
+    EMAX,
+    PRECISION,
+    Array,
+    bits,
+    from_bits,
+    least_exponent,
+)
 
 DType = np.dtype[Any]
 Generator = np.random.Generator
@@ -56,10 +63,10 @@ def bits_below_two(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     raw = bits(any_bits(rng, dtype, rows, n))
     top_exponent_bit = raw.dtype.type(1 << (8 * dtype.itemsize - 2))
     small = from_bits(raw & ~top_exponent_bit, dtype)
+    powers = rng.integers(-40, 3, (rows, 1))
     with np.errstate(under="ignore"):
-        return np.ldexp(small.astype(float), rng.integers(-40, 3, (rows, 1))).astype(
-            dtype
-        )
+        result: Array = np.ldexp(small.astype(float), powers).astype(dtype)
+    return result
 
 
 def normal_values(rng: Generator, dtype: DType, rows: int, n: int) -> Array:

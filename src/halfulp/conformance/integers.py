@@ -45,8 +45,8 @@ def wrap(dtype: DType, rng: Generator) -> Iterator[Rows]:
         array = np.array(wrapped, f"u{dtype.itemsize}").view(dtype)
         yield "wrap", word, array, note
     shape = (_LANES, _LENGTH)
-    rows = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    yield "wrap", "any", rows, note
+    any_values = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    yield "wrap", "any", any_values, note
 
 
 def random(dtype: DType, rng: Generator) -> Iterator[Rows]:

@@ -25,12 +25,16 @@ def invalid(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
     yield Draft(INVALID, "axis2_of_rank2", data, None, [2], note=range_note)
     yield Draft(INVALID, "axis_m3_of_rank2", data, None, [-3], note=range_note)
     scalar = np.array(3).astype(dtype)
-    yield Draft(INVALID, "axis0_of_rank0", scalar, None, [0], note="A scalar has no axes.")
+    yield Draft(
+        INVALID, "axis0_of_rank0", scalar, None, [0], note="A scalar has no axes."
+    )
     if version.axes == "attribute":
         note = f"{version} has one input; axes are an attribute."
         yield Draft(WRONG_OPSET, "axes_as_input", data, "const", [1], note=note)
         note = f"{version} has no attribute noop_with_empty_axes."
-        yield Draft(WRONG_OPSET, "noop", data, "absent", noop_with_empty_axes=0, note=note)
+        yield Draft(
+            WRONG_OPSET, "noop", data, "absent", noop_with_empty_axes=0, note=note
+        )
         return
     yield Draft(INVALID, "axis2_at_run_time", data, "input", [2], note=range_note)
     note = f"{version} has no attribute axes; axes are an input."

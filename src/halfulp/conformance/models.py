@@ -47,7 +47,7 @@ def reduce_model(
     nodes, initializers = [], []
     feeds = {"data": data}
     names = ["data"]
-    given = {k: v for k, v in attributes.items() if v is not None}
+    given: dict[str, Any] = {k: v for k, v in attributes.items() if v is not None}
     if form == "empty name":
         names.append("")
     elif form not in ("absent", "attr"):

@@ -19,11 +19,11 @@ from halfulp.conformance.backends import describe
 from halfulp.conformance.cases import CLASSES
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.summary import (
+    SHORT_TYPES,
     TYPES,
     classes_in,
     matrix,
     totals,
-    types_in,
 )
 from halfulp.conformance.verdicts import CRASHED, EXACT, HUNG, REFUSED, ULPS, VERDICTS
 
@@ -32,8 +32,9 @@ LEGEND = (
     "verdict: refused with an error, accepts what is invalid, or a wrong value, shape "
     "or type."
 )
+# Of an error, in the terminal: two lines.
+_LONGEST = 150
 _COLOURS = {EXACT: "green", ULPS: "yellow", REFUSED: "cyan"}
-_HEADS = ("bf16", "f16", "f32", "f64", "i32", "i64", "u32", "u64")
 
 
 def matrix_table(run: Run) -> Table:
@@ -44,11 +45,11 @@ def matrix_table(run: Run) -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,
     )
-    table.add_column("class")
-    for head in _HEADS:
-        table.add_column(head, justify="right", min_width=4)
+    table.add_column("class", no_wrap=True)
+    for head in SHORT_TYPES:
+        table.add_column(head, justify="right", min_width=7)
     cells = matrix(run)
     for class_name in classes_in([run]):
         row = [Text(class_name)]
@@ -72,11 +73,13 @@ def totals_table(runs: Sequence[Run]) -> Table:
 
 
 def examples(run: Run) -> Iterator[str]:
-    """Yield one case of each verdict that is not exact, with what is wrong."""
+    """Yield lines: one case of each verdict that is not exact, and what is wrong."""
     for word in VERDICTS[1:]:
         of_word = [result for result in run.results if result.verdict.word == word]
         if of_word:
-            yield f"{_words(of_word[0])}: {of_word[0].case.name}"
+            text = _words(of_word[0])
+            yield of_word[0].case.name
+            yield f"  {text[:_LONGEST]}{'...' * (len(text) > _LONGEST)}"
 
 
 def markdown(runs: Sequence[Run], command: str) -> str:
@@ -87,11 +90,13 @@ def markdown(runs: Sequence[Run], command: str) -> str:
     for run in runs:
         lines.append(f"- **{run.title}**: {describe(run.backend)}")
     lines += ["", "## Cases by verdict", ""]
-    lines += _markdown_table(["cases", *(run.backend for run in runs)], _totals_rows(runs))
+    lines += _markdown_table(
+        ["cases", *(run.backend for run in runs)], _totals_rows(runs)
+    )
     lines += ["", LEGEND]
     for run in runs:
         lines += ["", f"## {run.backend}", ""]
-        lines += _markdown_table(["class", *types_in([run])], _matrix_rows(run))
+        lines += _markdown_table(["class", *TYPES], _matrix_rows(run))
         reasons = Counter(result.known for result in run.results if result.known)
         if reasons:
             lines += ["", "Known, with its reason:", ""]
@@ -127,7 +132,8 @@ def junit(runs: Sequence[Run]) -> bytes:
         for result in run.results:
             _add_junit_case(suite, result)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    text: str = ElementTree.tostring(root, encoding="unicode")
+    return b"<?xml version='1.0' encoding='utf-8'?>\n" + text.encode() + b"\n"
 
 
 def _add_junit_case(suite: ElementTree.Element, result: Result) -> None:
@@ -148,13 +154,14 @@ def _add_junit_case(suite: ElementTree.Element, result: Result) -> None:
 def _words(result: Result) -> str:
     """The verdict with its figure and its text."""
     verdict = result.verdict
-    word = f"{verdict.ulps} ulps" if verdict.word == ULPS else verdict.word
-    return f"{word} ({verdict.text})" if verdict.text else word
+    plural = "" if verdict.ulps == 1 else "s"
+    word = f"off by {verdict.ulps} ulp{plural}" if verdict.word == ULPS else verdict.word
+    return f"{word}: {verdict.text}" if verdict.text else word
 
 
 def _printable(text: str) -> str:
     """Text without what XML cannot hold."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def _totals_rows(runs: Sequence[Run]) -> list[list[str]]:
@@ -170,7 +177,7 @@ def _matrix_rows(run: Run) -> list[list[str]]:
     cells = matrix(run)
     rows = []
     for class_name in classes_in([run]):
-        row = [cells.get((class_name, type_name)) for type_name in types_in([run])]
+        row = [cells.get((class_name, type_name)) for type_name in TYPES]
         rows.append([class_name, *(cell.text if cell else "" for cell in row)])
     return rows
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import fnmatch
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def all_cases() -> tuple[Case, ...]:
 
 def quick(cases: Iterable[Case]) -> list[Case]:
     """Return the first case of each class, type and version, and all reports."""
-    first = {}
+    first: dict[tuple[Any, ...], Case] = {}
     for case in cases:
         name = case.name if case.class_name == "reports" else ""
         first.setdefault((case.class_name, case.type, case.version, name), case)
@@ -83,9 +84,8 @@ def _numeric(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
     for make in generators:
         rng = np.random.default_rng(_seed(make.__name__, dtype.name, version.since))
         for class_name, detail, rows, note in make(dtype, rng):
-            axes = rows.shape[0] > 1
             yield Draft(class_name, f"{detail}_rows", rows, None, [1], 0, None, note)
-            if axes:
+            if len(rows) > 1:
                 columns = np.ascontiguousarray(rows.T)
                 detail = f"{detail}_columns"
                 yield Draft(class_name, detail, columns, None, [0], 1, None, note)

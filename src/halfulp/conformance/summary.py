@@ -15,6 +15,8 @@ from halfulp.conformance.verdicts import EXACT, ULPS, VERDICTS
 from halfulp.element_types import ELEMENT_TYPES
 
 TYPES = tuple(element.numpy_name for element in ELEMENT_TYPES)
+# As heads of narrow columns.
+SHORT_TYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "u32", "u64")
 # In seven letters: eight of them fit a line.
 SHORT = {
     "accepted": "accepts",
@@ -58,7 +60,7 @@ def ulps_text(ulps: int) -> str:
 
 
 def matrix(run: Run) -> dict[tuple[str, str], Cell]:
-    """Return the cell of each class and type that has cases."""
+    """Return the cell of each class and type that has cases, of the eight types."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in run.results:
         key = (result.case.class_name, result.case.type)
@@ -70,12 +72,6 @@ def classes_in(runs: Sequence[Run]) -> list[str]:
     """Return the classes that have cases, in their order."""
     present = {result.case.class_name for run in runs for result in run.results}
     return [name for name in CLASSES if name in present]
-
-
-def types_in(runs: Sequence[Run]) -> list[str]:
-    """Return the eight types, and others that have cases."""
-    present = {result.case.type for run in runs for result in run.results}
-    return [*TYPES, *sorted(present - set(TYPES))]
 
 
 def totals(run: Run) -> dict[str, int]:

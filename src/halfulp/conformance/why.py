@@ -99,7 +99,9 @@ def _sentence(exact: Any, expected: Any, where: str) -> str:
         width = 8 * expected.dtype.itemsize
         return f"{total}; modulo 2^{width} that is {int(expected)} in {name}."
     if np.isinf(expected):
-        return f"{total}, at or above {number(_threshold(name))}, from where {name} is +inf."
+        return (
+            f"{total}, at or above {number(threshold(name))}, from where {name} is +inf."
+        )
     if exact == value_of(expected):
         return f"{total}, which {name} holds."
     low, high = _around(exact, expected)
@@ -124,9 +126,9 @@ def _in_units(value: Fraction, ulp: Fraction) -> str:
     return f"{value / ulp}·2^{power}"
 
 
-def _threshold(name: str) -> int:
-    """The least sum that rounds to infinity."""
-    return 2 ** (EMAX[name] + 1) - 2 ** (EMAX[name] - PRECISION[name])
+def threshold(name: str) -> int:
+    """Return the least sum that rounds to infinity, in a float type."""
+    return (1 << EMAX[name] + 1) - (1 << EMAX[name] - PRECISION[name])
 
 
 def _ulps(offset: Fraction) -> str:

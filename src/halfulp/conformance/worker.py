@@ -24,7 +24,7 @@ from halfulp.processes import take_stdout
 
 
 def main() -> None:
-    """Answer requests for the backend that the first argument names, until there are none."""
+    """Answer requests for the backend that the first argument names."""
     warnings.simplefilter("ignore")
     answers = take_stdout()
 
