@@ -223,7 +223,10 @@ def prepare(name: str) -> tuple[dict[str, str], Run]:
         raise ArgumentError(
             f"backend {name!r} cannot be imported{hint}: {cause}"
         ) from error
-    return {package: _version(package) for package in packages}, run
+    versions = {package: _version(package) for package in packages}
+    if "halfulp" in packages:
+        versions["kernels"] = importlib.import_module("halfulp._core").chosen_target()
+    return versions, run
 
 
 def _of_backend(backend: Any) -> Run:

@@ -165,7 +165,7 @@ class Child:
         with suppress(BrokenPipeError):
             process.stdin.close()
         _wait_for_end(process.pid)
-        # Not waited for yet, it still holds its id, and its own end is kept.
+        # What it started is killed too; its own end, if it came by itself, is kept.
         _kill(process)
         code = process.wait()
         how = ending(code, self._stderr)
@@ -203,6 +203,8 @@ def _wait_for_end(pid: int) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was not waited for, and what it started."""
+    """Kill a process and what it started; once it was waited for, its id is not its own."""
+    if process.returncode is not None:
+        return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -184,7 +184,8 @@ def _midpoint(
     m = int(rng.integers(2 ** (p - 1), 2**p))
     if parity is not None:
         m = m & ~1 | parity
-    lowest = max(least_exponent(dtype.name), -30)
+    # The result is to be normal: (2m + 1) * 2^shift has p + 1 + shift bits.
+    lowest = max(least_exponent(dtype.name), -30, (2 - emax - p - shift) // 2)
     highest = (emax - p - shift) // 2 - 1
     exponent = int(rng.integers(lowest, max(min(highest, 20), lowest + 1)))
     return _exactly(((2 * m + 1) << shift) + offset, exponent, dtype)

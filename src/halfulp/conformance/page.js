@@ -15,10 +15,10 @@ function make(tag, text, name) {
   return element;
 }
 
-function badge(backend, result) {
+function badge(result, backend) {
   const [verdict, ulps] = result;
   const word = verdict === "ulps" ? `${ulps} ulp${ulps === 1 ? "" : "s"}` : verdict;
-  const text = DATA.backends.length > 1 ? `${backend}: ${word}` : word;
+  const text = backend && DATA.backends.length > 1 ? `${backend}: ${word}` : word;
   return make("span", text, `badge ${DATA.colours[verdict] || "bad"}`);
 }
 
@@ -61,7 +61,7 @@ function fill(details, item) {
     if (!result) return;
     const [, , passes, text, type, shape, rows, known] = result;
     const head = make("h4", `${backend}: `);
-    head.append(badge(backend, result));
+    head.append(badge(result));
     box.append(head);
     if (text) box.append(make("p", text));
     if (known) box.append(make("p", `Known: ${known}`));
@@ -82,7 +82,7 @@ function entry(item) {
   const details = make("details");
   const summary = make("summary", item.name);
   item.results.forEach((result, i) => {
-    if (result) summary.append(badge(DATA.backends[i], result));
+    if (result) summary.append(badge(result, DATA.backends[i]));
   });
   details.append(summary);
   details.addEventListener("toggle", () => {

@@ -79,6 +79,9 @@ def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
     yield "<h2>Classes</h2><dl>"
     for name in classes_in(runs):
         yield f"<dt>{escape(name)}</dt><dd>{escape(CLASSES[name])}</dd>"
+    yield "</dl><h2>Verdicts</h2><dl>"
+    for name, text in VERDICTS.items():
+        yield f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
     yield "</dl></main>"
 
 

@@ -27,6 +27,10 @@ from halfulp.conformance.summary import (
 )
 from halfulp.conformance.verdicts import CRASHED, EXACT, HUNG, REFUSED, ULPS, VERDICTS
 
+_TOLERANCE_NOTE = (
+    "ONNX's own runner of backend tests passes what differs by at most 1e-3 relatively "
+    "plus 1e-7, and for bfloat16 by 2^-6 relatively."
+)
 LEGEND = (
     "A figure is the worst error in ulps, 0 where every bit is right; a word the worst "
     "verdict: refused with an error, accepts what is invalid, or a wrong value, shape "
@@ -74,7 +78,7 @@ def totals_table(runs: Sequence[Run]) -> Table:
 
 def examples(run: Run) -> Iterator[str]:
     """Yield lines: one case of each verdict that is not exact, and what is wrong."""
-    for word in VERDICTS[1:]:
+    for word in list(VERDICTS)[1:]:
         of_word = [result for result in run.results if result.verdict.word == word]
         if of_word:
             text = _words(of_word[0])
@@ -105,9 +109,12 @@ def markdown(runs: Sequence[Run], command: str) -> str:
         if new:
             lines += ["", f"Not exact, and no reason is known: {len(new)} cases."]
     lines += ["", "## Classes", ""]
-    present = classes_in(runs)
-    rows = [[name, CLASSES[name]] for name in present]
+    rows = [[name, CLASSES[name]] for name in classes_in(runs)]
     lines += _markdown_table(["class", "what it holds"], rows, figures=False)
+    lines += ["", "## Verdicts", ""]
+    rows = [list(item) for item in VERDICTS.items()]
+    lines += _markdown_table(["verdict", "what it means"], rows, figures=False)
+    lines += ["", _TOLERANCE_NOTE]
     return "\n".join(lines) + "\n"
 
 

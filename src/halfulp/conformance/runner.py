@@ -14,6 +14,9 @@ from halfulp.conformance.cases import Case
 from halfulp.conformance.child import Child
 from halfulp.conformance.results import Result, Run, result_of
 
+# As many cases are worth a process: starting one takes a second.
+_LEAST = 50
+
 
 def cases_for(backend: str, cases: Sequence[Case]) -> list[Case]:
     """Return the cases that a backend has a say in."""
@@ -52,7 +55,8 @@ def run_cases(
     todo = iter(enumerate(asked))
     turn = threading.Lock()
     stop = threading.Event()
-    children = [Child(backend, time_limit) for _ in range(max(1, min(jobs, len(asked))))]
+    count = min(jobs, 1 + len(asked) // _LEAST)
+    children = [Child(backend, time_limit) for _ in range(count)]
 
     def work(child: Child) -> None:
         with child:

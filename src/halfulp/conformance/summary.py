@@ -24,6 +24,7 @@ SHORT = {
     "wrong shape": "shape",
     "wrong type": "type",
 }
+_ORDER = {word: place for place, word in enumerate(VERDICTS)}
 TOLERANCE = "passes at ONNX's rtol 1e-3"
 
 
@@ -84,7 +85,7 @@ def totals(run: Run) -> dict[str, int]:
 
 def _cell(results: Iterable[Result]) -> Cell:
     verdicts = [result.verdict for result in results]
-    worst = max(verdicts, key=lambda verdict: VERDICTS.index(verdict.word))
+    worst = max(verdicts, key=lambda verdict: _ORDER[verdict.word])
     ulps = max(verdict.ulps or 0 for verdict in verdicts)
     exact = sum(verdict.word == EXACT for verdict in verdicts)
     return Cell(worst.word, ulps, exact, len(verdicts))

@@ -1,29 +1,6 @@
 """Judges what a backend did with a case.
 
 May import bits, cases, exact and outcomes only; in particular not the kernels.
-
-The verdicts, from the best to the worst:
-
-exact
-    Every bit is right. Any NaN is as good as another where NaN is right: neither ONNX
-    nor IEEE 754 says which. For an invalid model: an error.
-ulps
-    A number off by some units in the last place: so many numbers of the type lie
-    between it and the right one, itself counted.
-refused
-    An error where there is a result.
-accepted
-    A result where an error is right.
-wrong value
-    A wrong integer; a number where NaN is right, or the reverse; a finite number where
-    infinity is right, or the reverse; a negative number or -0; or a number off by more
-    than 2^(p-1) ulps, for a type of p bits: about a factor of two.
-wrong shape, wrong type
-    Also more or fewer outputs than one.
-hung
-    No answer within the time limit.
-crashed
-    The process ended.
 """
 
 from __future__ import annotations
@@ -48,17 +25,22 @@ WRONG_TYPE = "wrong type"
 HUNG = "hung"
 CRASHED = "crashed"
 
-VERDICTS = (
-    EXACT,
-    ULPS,
-    REFUSED,
-    ACCEPTED,
-    WRONG_VALUE,
-    WRONG_SHAPE,
-    WRONG_TYPE,
-    HUNG,
-    CRASHED,
-)
+# From the best to the worst, each with what it means.
+VERDICTS = {
+    EXACT: "Every bit is right. Any NaN is as good as another where NaN is right: neither "
+    "ONNX nor IEEE 754 says which. For an invalid model: an error.",
+    ULPS: "A number off by some units in the last place: so many steps from the right one, "
+    "from each number of the type to the next.",
+    REFUSED: "An error where there is a result.",
+    ACCEPTED: "A result where an error is right.",
+    WRONG_VALUE: "A wrong integer; NaN or infinity in place of a number, or the reverse; a "
+    "negative number or -0; or a number off by more than 2^(p-1) ulps in a type of p "
+    "bits, which is about a factor of two.",
+    WRONG_SHAPE: "Another shape, or more or fewer outputs than one.",
+    WRONG_TYPE: "Another element type.",
+    HUNG: "No answer within the time limit.",
+    CRASHED: "The process of the backend ended.",
+}
 
 # What ONNX's own runner of backend tests allows; of bfloat16, two ulps relatively.
 ONNX_RTOL = 1e-3
@@ -145,11 +127,11 @@ def _error(expected: Any, got: Any) -> int | None:
 def _passes(expected: Array, got: Array) -> bool:
     """Whether ONNX's runner passes the values: as it does, with NumPy's comparison."""
     rtol = ONNX_RTOL
-    if expected.dtype.name == "bfloat16":
-        rtol = ONNX_RTOL_BFLOAT16
-        expected, got = expected.astype(np.float32), got.astype(np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if expected.dtype.name == "bfloat16":
+            rtol = ONNX_RTOL_BFLOAT16
+            expected, got = expected.astype(np.float32), got.astype(np.float32)
         try:
             np.testing.assert_allclose(got, expected, rtol=rtol, atol=ONNX_ATOL)
         except AssertionError:
