@@ -120,6 +120,10 @@ def test_the_public_reports_are_cases_with_their_links() -> None:
             assert_same_bits(case.expected, report_array(report["expect"]))
 
 
+def test_the_sixteen_documented_examples_are_cases() -> None:
+    assert len(named("_18_float32_examples_")) == 16
+
+
 def test_onnx_node_tests_are_cases() -> None:
     module = importlib.import_module("onnx.backend.test.case.node.reducesumsquare")
     assert module.ReduceSumSquare

@@ -160,7 +160,7 @@ BACKENDS = {
     ),
     "onnxruntime+halfulp": Backend(
         ("onnxruntime", "halfulp"),
-        "the same, with `halfulp.onnxruntime.register`; left out is what the "
+        "`InferenceSession` with `halfulp.onnxruntime.register`; left out is what the "
         "runtime does not tell the operators of a library, the opset",
         _onnxruntime_with_halfulp,
         leaves_out=(WRONG_OPSET,),

@@ -69,8 +69,8 @@ class Case:
     data : numpy.ndarray
     form : str
         One of `halfulp.conformance.models.FORMS`.
-    axes : tuple of int, numpy.ndarray or None
-        An array where it is no list of int64.
+    axes : list of int, numpy.ndarray or None
+        An array where it is not of int64.
     keepdims, noop_with_empty_axes : int or None
         None stands for an absent attribute.
     note : str
@@ -117,11 +117,11 @@ class Case:
     @property
     def node(self) -> str:
         """The node in one line."""
-        axes = self.axes.tolist() if isinstance(self.axes, np.ndarray) else self.axes
+        axes = None if self.axes is None else np.asarray(self.axes).tolist()
         where = {
             "absent": "",
             "empty name": ", axes ''",
-            "attr": f", attribute axes {list(axes or ())}",
+            "attr": f", attribute axes {axes}",
             "const": f", initializer axes {axes}",
             "node": f", Constant axes {axes}",
             "input": f", input axes {axes}",
@@ -130,13 +130,8 @@ class Case:
         flags = "".join(f", {name}={value}" for name, value in self.attributes.items())
         shape = ",".join(map(str, self.data.shape))
         return (
-            (
-                f"ReduceSumSquare-{self.version} of opset {self.opset}: "
-                f"{self.type}[{shape}] data{where}{flags}"
-            )
-            .replace("(", "[")
-            .replace(",)", "]")
-            .replace(")", "]")
+            f"ReduceSumSquare-{self.version} of opset {self.opset}: "
+            f"{self.type}[{shape}] data{where}{flags}"
         )
 
     @cached_property

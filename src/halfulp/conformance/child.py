@@ -1,6 +1,6 @@
 """Runs a backend in a process of its own, which may crash or hang.
 
-May import errors, processes, bits, cases, backends and verdicts only; and onnx.
+May import errors, processes, backends, cases and outcomes only; and onnx.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import onnx
 
 from halfulp.conformance.backends import BACKENDS
 from halfulp.conformance.cases import Case
-from halfulp.conformance.outcomes import Answer, Crashed, Hung, Outcome, Refused
+from halfulp.conformance.outcomes import Answer, Crashed, Hung, Outcome, Refused, one_line
 from halfulp.errors import ArgumentError
 from halfulp.processes import ending
 
@@ -112,7 +112,7 @@ class Child:
         end = self._end()
         if alarm.rang:
             return Hung(f"no answer within {self._limit:g} s")
-        return Crashed(end)
+        return Crashed(one_line(end))
 
     def kill(self) -> None:
         """End the process at once, from any thread; what it was asked ends as a crash."""
@@ -203,7 +203,8 @@ def _wait_for_end(pid: int) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and what it started; once it was waited for, its id is not its own."""
+    """Kill a process and what it started."""
+    # Once it was waited for, its id may be another's.
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

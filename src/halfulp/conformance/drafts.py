@@ -30,8 +30,6 @@ class Draft:
         As of a case.
     opset : int, optional
         Default: the one that introduced the version.
-    source : str, optional
-        Default: the documentation of the operator.
     """
 
     class_name: str

@@ -52,4 +52,14 @@ class Hung:
     text: str
 
 
+# Of a text that a backend gave; some give pages.
+_LONGEST = 1000
+
+
+def one_line(text: str) -> str:
+    """Return a text of a backend in one line that a terminal can show."""
+    line = " ".join(text.split())[:_LONGEST]
+    return "".join(c if c.isprintable() else "\ufffd" for c in line)
+
+
 Outcome = Answer | Refused | Crashed | Hung

@@ -1,6 +1,6 @@
 """Runs as tables for the terminal, as Markdown and as JUnit's XML.
 
-May import backends, results, summary and verdicts only; and rich.
+May import backends, cases, results, summary and verdicts only; and rich.
 """
 
 from __future__ import annotations
@@ -153,9 +153,8 @@ def _add_junit_case(suite: ElementTree.Element, result: Result) -> None:
     if word == EXACT:
         return
     tag = "error" if word in (CRASHED, HUNG) else "failure"
-    message = _printable(_words(result))
-    failure = ElementTree.SubElement(element, tag, type=word, message=message)
-    failure.text = _printable(f"{case.node}\n{case.why}\n{result.known or ''}")
+    failure = ElementTree.SubElement(element, tag, type=word, message=_words(result))
+    failure.text = f"{case.node}\n{case.why}\n{result.known or ''}"
 
 
 def _words(result: Result) -> str:
@@ -164,11 +163,6 @@ def _words(result: Result) -> str:
     plural = "" if verdict.ulps == 1 else "s"
     word = f"off by {verdict.ulps} ulp{plural}" if verdict.word == ULPS else verdict.word
     return f"{word}: {verdict.text}" if verdict.text else word
-
-
-def _printable(text: str) -> str:
-    """Text without what XML cannot hold."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def _totals_rows(runs: Sequence[Run]) -> list[list[str]]:

@@ -5,9 +5,12 @@ May import backends, bits, cases, known, outcomes and verdicts only.
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from halfulp.conformance.bits import Array, bits
 from halfulp.conformance.cases import Case
@@ -82,27 +85,12 @@ def to_json(runs: list[Run]) -> str:
 
 def first_values(array: Array, worst: tuple[int, ...] | None = None) -> list[list[str]]:
     """Return the first elements, and one more: index, value in decimal, bits in hex."""
-    places = list(_first_places(array.shape))
+    places = list(itertools.islice(np.ndindex(array.shape), SHOWN))
     if worst is not None and worst not in places:
         places[SHOWN - 1 :] = [worst]
     width = 2 * array.dtype.itemsize
     hexes = bits(array)
-    return [
-        [str(list(i)), _decimal(array[i]), f"0x{int(hexes[i]):0{width}x}"] for i in places
-    ]
-
-
-def _first_places(shape: tuple[int, ...]) -> Any:
-    import itertools
-
-    import numpy as np
-
-    return itertools.islice(np.ndindex(shape), SHOWN)
-
-
-def _decimal(value: Any) -> str:
-    """The shortest decimal that reads back as the value."""
-    return str(value)
+    return [[str(list(i)), str(array[i]), f"0x{int(hexes[i]):0{width}x}"] for i in places]
 
 
 def _run_object(run: Run) -> dict[str, Any]:

@@ -27,14 +27,14 @@ CRASHED = "crashed"
 
 # From the best to the worst, each with what it means.
 VERDICTS = {
-    EXACT: "Every bit is right. Any NaN is as good as another where NaN is right: neither "
-    "ONNX nor IEEE 754 says which. For an invalid model: an error.",
-    ULPS: "A number off by some units in the last place: so many steps from the right one, "
-    "from each number of the type to the next.",
+    EXACT: "Every bit is right. Where NaN is right, any NaN is: neither ONNX nor IEEE "
+    "754 says which. For an invalid model: an error.",
+    ULPS: "A number off by some units in the last place: as many steps from the right "
+    "one, from each number of the type to the next.",
     REFUSED: "An error where there is a result.",
     ACCEPTED: "A result where an error is right.",
-    WRONG_VALUE: "A wrong integer; NaN or infinity in place of a number, or the reverse; a "
-    "negative number or -0; or a number off by more than 2^(p-1) ulps in a type of p "
+    WRONG_VALUE: "A wrong integer; NaN or infinity in place of a number, or the reverse; "
+    "a negative number or -0; or a number off by more than 2^(p-1) ulps in a type of p "
     "bits, which is about a factor of two.",
     WRONG_SHAPE: "Another shape, or more or fewer outputs than one.",
     WRONG_TYPE: "Another element type.",

@@ -1,6 +1,6 @@
 """The process that runs a backend: a request for each case on stdin, an answer on stdout.
 
-May import backends only; and onnx. Started by child.py.
+May import errors, processes, backends and outcomes only; and onnx. Started by child.py.
 
 A request is a line of JSON, {"model": n, "inputs": [[name, n], ...]}, and then as many
 bytes of a ModelProto and of TensorProtos. The answer is a line of JSON: {"refused":
@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 
 from halfulp.conformance.backends import Run, prepare
+from halfulp.conformance.outcomes import one_line
 from halfulp.errors import HalfulpError
 from halfulp.processes import take_stdout
 
@@ -52,13 +53,12 @@ def _answer(run: Run, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         for name, size in request["inputs"]
     }
     try:
-        outputs = list(run(model, feeds))
+        outputs = [np.asarray(output) for output in run(model, feeds)]
     except Exception as error:  # whatever a backend raises
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return {"refused": text}, b""
+        return {"refused": one_line(f"{type(error).__name__}: {error}")}, b""
     if not outputs:
         return {"outputs": 0}, b""
-    first = np.asarray(outputs[0])
+    first = outputs[0]
     facts = {
         "outputs": len(outputs),
         "type": first.dtype.name,
