@@ -128,7 +128,10 @@ def test_cases_of_several_processes_stay_in_order() -> None:
     [
         ("no_such_module:Backend", "cannot be imported: ModuleNotFoundError"),
         ("fake_backends:missing", "cannot be imported: AttributeError"),
-        ("fake_backends:no_backend", r"has no prepare\(model, device\)"),
+        (
+            "fake_backends:no_backend",
+            r"'fake_backends:no_backend' has no prepare\(model, device\)",
+        ),
         ("fake_backend_that_exits:x", "did not start: exit code 3: no device"),
     ],
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases import INVALID, WRONG_OPSET
-from halfulp.errors import ArgumentError
+from halfulp.errors import ArgumentError, HalfulpError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -47,7 +47,7 @@ class Backend:
 
 
 def _halfulp() -> Run:
-    return _of_backend(importlib.import_module("halfulp.onnx.backend"))
+    return _of_backend("halfulp", importlib.import_module("halfulp.onnx.backend"))
 
 
 def _reference() -> Run:
@@ -202,7 +202,7 @@ def prepare(name: str) -> tuple[dict[str, str], Run]:
 
     Raises
     ------
-    ArgumentError
+    ArgumentError, EngineError
         If it cannot be imported.
     """
     known = BACKENDS.get(name)
@@ -212,11 +212,13 @@ def prepare(name: str) -> tuple[dict[str, str], Run]:
             loaded = importlib.import_module(module)
             for part in attribute.split("."):
                 loaded = getattr(loaded, part)
-            run = _of_backend(loaded)
+            run = _of_backend(name, loaded)
             packages: tuple[str, ...] = (module.partition(".")[0],)
         else:
             run = known.prepare()
             packages = known.packages
+    except HalfulpError:
+        raise
     except Exception as error:  # whatever the import of a library raises
         hint = f"; install {known.packages[0]}" if known else ""
         cause = f"{type(error).__name__}: {error}"
@@ -229,10 +231,10 @@ def prepare(name: str) -> tuple[dict[str, str], Run]:
     return versions, run
 
 
-def _of_backend(backend: Any) -> Run:
+def _of_backend(name: str, backend: Any) -> Run:
     """How models are run by an onnx.backend.base.Backend, or a module like it."""
     if not callable(getattr(backend, "prepare", None)):
-        raise ArgumentError(f"{backend!r} has no prepare(model, device)")
+        raise ArgumentError(f"backend {name!r} has no prepare(model, device)")
 
     def run(model: ModelProto, feeds: Mapping[str, Array]) -> Sequence[Any]:
         prepared = backend.prepare(model, "CPU")

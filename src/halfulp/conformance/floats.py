@@ -2,7 +2,7 @@
 
 May import bits, hard_rows and why only.
 
-A function yields (class, name, rows, note); rows are a list of lists or an array.
+A function yields (class, name, rows, note) with a row of `rows` for each sum.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def opsets(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
         yield Draft("opsets", str(opset), data, None, [1], 0, None, note, opset)
 
 
-FORMS = (documented, axes, keepdims, noop, rank0, empty, ranks, opsets)
+STRUCTURES = (documented, axes, keepdims, noop, rank0, empty, ranks, opsets)
 
 
 def _word(axes: Any) -> str:

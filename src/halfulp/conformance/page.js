@@ -19,7 +19,7 @@ function badge(result, backend) {
   const [verdict, ulps] = result;
   const word = verdict === "ulps" ? `${ulps} ulp${ulps === 1 ? "" : "s"}` : verdict;
   const text = backend && DATA.backends.length > 1 ? `${backend}: ${word}` : word;
-  return make("span", text, `badge ${DATA.colours[verdict] || "bad"}`);
+  return make("span", text, `badge ${DATA.colours[verdict] ?? "bad"}`);
 }
 
 function table(head, rows) {

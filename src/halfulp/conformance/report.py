@@ -27,6 +27,10 @@ from halfulp.conformance.summary import (
 )
 from halfulp.conformance.verdicts import CRASHED, EXACT, HUNG, REFUSED, ULPS, VERDICTS
 
+_INTRODUCTION = (
+    "What backends give on the cases of `halfulp verify`: inputs of ReduceSumSquare that "
+    "are hard to get right, in every version and type, each with its one right result."
+)
 _TOLERANCE_NOTE = (
     "ONNX's own runner of backend tests passes what differs by at most 1e-3 relatively "
     "plus 1e-7, and for bfloat16 by 2^-6 relatively."
@@ -89,8 +93,9 @@ def examples(run: Run) -> Iterator[str]:
 def markdown(runs: Sequence[Run], command: str) -> str:
     """Return runs as a page of Markdown."""
     date = datetime.now(UTC).date().isoformat()
-    lines = ["# Conformance", "", f"Printed by `{command}` on {date},"]
-    lines += [f"on {platform.machine()} with Python {platform.python_version()}.", ""]
+    python = f"{platform.machine()}, Python {platform.python_version()}"
+    lines = ["# Conformance", "", _INTRODUCTION, ""]
+    lines += [f"Printed by `{command}` on {date}, {python}.", ""]
     for run in runs:
         lines.append(f"- **{run.title}**: {describe(run.backend)}")
     lines += ["", "## Cases by verdict", ""]

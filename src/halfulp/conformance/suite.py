@@ -16,7 +16,7 @@ import numpy as np
 from halfulp.conformance.cases import WRONG_OPSET, Case
 from halfulp.conformance.drafts import Draft, plain_form, small_values
 from halfulp.conformance.floats import FLOATS, DType
-from halfulp.conformance.forms import FORMS
+from halfulp.conformance.forms import STRUCTURES
 from halfulp.conformance.integers import INTEGERS
 from halfulp.conformance.invalid import invalid
 from halfulp.conformance.recorded import reports
@@ -72,7 +72,7 @@ def _drafts(version: OperatorVersion, dtype: DType, allowed: bool) -> Iterator[D
         note = f"{version} does not allow {dtype.name}."
         yield Draft(WRONG_OPSET, "type", data, None, [1], note=note)
         return
-    for structure in FORMS:
+    for structure in STRUCTURES:
         yield from structure(version, dtype)
     yield from _numeric(version, dtype)
     yield from invalid(version, dtype)

@@ -1,6 +1,6 @@
 """A run in few figures: the matrix of classes and types, and totals.
 
-May import cases, results and verdicts only.
+May import element_types, cases, results and verdicts only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPES = tuple(element.numpy_name for element in ELEMENT_TYPES)
 # As heads of narrow columns.
 SHORT_TYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "u32", "u64")
 # In seven letters: eight of them fit a line.
-SHORT = {
+_SHORT = {
     "accepted": "accepts",
     "wrong value": "value",
     "wrong shape": "shape",
@@ -51,13 +51,8 @@ class Cell:
     def text(self) -> str:
         """The worst, in at most seven letters: ulps, or a word."""
         if self.word in (EXACT, ULPS):
-            return ulps_text(self.ulps)
-        return SHORT.get(self.word, self.word)
-
-
-def ulps_text(ulps: int) -> str:
-    """Return a number of ulps in at most seven letters."""
-    return str(ulps) if ulps < 10**6 else f"{ulps:.0e}".replace("e+", "e")
+            return _ulps_text(self.ulps)
+        return _SHORT.get(self.word, self.word)
 
 
 def matrix(run: Run) -> dict[tuple[str, str], Cell]:
@@ -89,3 +84,8 @@ def _cell(results: Iterable[Result]) -> Cell:
     ulps = max(verdict.ulps or 0 for verdict in verdicts)
     exact = sum(verdict.word == EXACT for verdict in verdicts)
     return Cell(worst.word, ulps, exact, len(verdicts))
+
+
+def _ulps_text(ulps: int) -> str:
+    """A number of ulps in at most seven letters."""
+    return str(ulps) if ulps < 10**6 else f"{ulps:.0e}".replace("e+", "e")
