@@ -86,7 +86,7 @@ summary { cursor: pointer; font-weight: 600; padding: .3em 0; }
     --bad: #7d0f1a; --bad-ground: #fdeeef; --warn: #5c3900; --warn-ground: #fdf5e3;
   }
   body { padding: 0; max-width: none; font-size: 10pt; }
-  pre { white-space: pre-wrap; }
+  pre { white-space: pre-wrap; break-inside: avoid; }
   h1, h2, h3, h4, h5, summary, caption { break-after: avoid; }
   tr, li { break-inside: avoid; }
   .skip { display: none; }
