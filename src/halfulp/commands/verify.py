@@ -122,8 +122,8 @@ def verify(
         return
     jobs = jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS)
     runs = _run(names, cases, time_limit, jobs)
-    _write(runs, _command(names, quick, pattern), as_json, html, junit, markdown)
     _show(runs)
+    _write(runs, _command(names, quick, pattern), as_json, html, junit, markdown)
     if not all(run.exact for run in runs):
         raise typer.Exit(1)
 
