@@ -5,7 +5,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-onnxruntime-matrix test-interop test-aarch64 fuzz lint format stub bench peers clean
+.PHONY: run test test-onnxruntime-matrix test-interop test-aarch64 conformance fuzz lint format stub bench peers clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -39,6 +39,12 @@ test-aarch64: .venv/test
 	  tests/native/run_cases.cpp -o $(AARCH64)/run_cases
 	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
 	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases
+
+# docs/conformance.md: what today's backends give. Exits with 1, as most are not exact.
+conformance: .venv/test
+	$(PIP) openvino torch
+	-$(BIN)/halfulp verify halfulp onnxruntime+halfulp onnxruntime reference openvino torch \
+	  --markdown docs/conformance.md
 
 # A long exactness run: SECONDS of random cases against two independent oracles.
 SECONDS ?= 60

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
 
+from halfulp.cases import load
+from halfulp.conformance.models import reduce_model as reduce_model
+from halfulp.conformance.recorded import report_array
 from halfulp.element_types import ELEMENT_TYPES
-from oracle import from_bits
 
 DTYPES = {element.name: element.dtype for element in ELEMENT_TYPES}
-REPORTS = json.loads((Path(__file__).parent / "cases/public_reports.json").read_text())
+REPORTS = load("public_reports")
 
 DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -35,17 +35,6 @@ def reports(check: str) -> list[dict[str, Any]]:
     return [case for case in REPORTS if case["check"] == check]
 
 
-def report_array(tensor: dict[str, Any]) -> np.ndarray:
-    """The array of a case."""
-    dtype = DTYPES.get(tensor["type"]) or np.dtype(tensor["type"])
-    runs = tensor.get("runs") or [(bits, 1) for bits in tensor["bits"]]
-    values = np.repeat(
-        np.array([int(bits, 16) for bits, _ in runs], f"u{dtype.itemsize}"),
-        np.array([repeat for _, repeat in runs], np.int64),
-    )
-    return from_bits(values, dtype).reshape(tensor["shape"])
-
-
 def report_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """The model of a case, and its inputs."""
     data = report_array(case["data"])
@@ -57,47 +46,3 @@ def report_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, dict[str, np.nd
         keepdims=case["keepdims"],
         noop_with_empty_axes=case["noop_with_empty_axes"] or None,
     )
-
-
-def reduce_model(
-    data: np.ndarray,
-    *,
-    opset: int = 18,
-    axes: Any = None,
-    form: str = "absent",
-    **attributes: int | None,
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """One node, with axes in one of their forms, and the inputs to feed.
-
-    Forms: absent, empty name, attr, const, node (Constant), input, default (an
-    input with an initializer).
-    """
-    helper = onnx.helper
-    code = helper.np_dtype_to_tensor_dtype(data.dtype)
-    inputs = [helper.make_tensor_value_info("data", code, data.shape)]
-    nodes, initializers = [], []
-    feeds = {"data": data}
-    names = ["data"]
-    given = {k: v for k, v in attributes.items() if v is not None}
-    if form == "empty name":
-        names.append("")
-    elif form not in ("absent", "attr"):
-        names.append("axes")
-        array = np.array(axes, np.int64)
-        tensor = onnx.numpy_helper.from_array(array, "axes")
-        if form in ("input", "default"):
-            inputs.append(helper.make_tensor_value_info("axes", 7, [None]))
-        if form in ("const", "default"):
-            initializers.append(tensor)
-        if form == "input":
-            feeds["axes"] = array
-        if form == "node":
-            nodes.append(helper.make_node("Constant", [], ["axes"], value=tensor))
-    nodes.append(helper.make_node("ReduceSumSquare", names, ["reduced"], **given))
-    if form == "attr":
-        # make_node cannot tell the type of an empty list.
-        nodes[-1].attribute.add(name="axes", type="INTS", ints=axes)
-    output = helper.make_tensor_value_info("reduced", code, None)
-    graph = helper.make_graph(nodes, "g", inputs, [output], initializers)
-    imports = [helper.make_opsetid("", opset)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8), feeds

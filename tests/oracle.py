@@ -11,27 +11,15 @@ import numpy as np
 
 import halfulp
 from halfulp import _core
+from halfulp.conformance.bits import PRECISION as PRECISION
+from halfulp.conformance.bits import bits
+from halfulp.conformance.bits import from_bits as from_bits
 from halfulp.exact import exact_sum_square, round_exact
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [BFLOAT16, *map(np.dtype, ("float16", "float32", "float64"))]
 INTEGERS = [*map(np.dtype, ("int32", "int64", "uint32", "uint64"))]
 TYPES = FLOATS + INTEGERS
-
-PRECISION = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
-
-
-def bits(array: Any) -> np.ndarray:
-    """The bits of an array in native byte order, as unsigned integers."""
-    array = np.asarray(array)
-    native = array.astype(array.dtype.newbyteorder("="))
-    return native.view(f"u{native.dtype.itemsize}")
-
-
-def from_bits(values: Any, dtype: Any) -> np.ndarray:
-    """An array of `dtype` from the bits of its elements."""
-    dtype = np.dtype(dtype)
-    return np.asarray(values, dtype=f"u{dtype.itemsize}").view(dtype)
 
 
 def expected(

@@ -1,24 +1,22 @@
 """reduce_sum_square on the worked examples of the operator's documentation.
 
-src/halfulp/page/examples.json holds the sixteen examples that two documentation
-sites show for version 18, as printed there: float32 in NumPy's shortest form,
-which reads back exactly. The operator's page shows them, too.
+seed_examples.json of halfulp.cases holds the sixteen examples that two documentation
+sites show for version 18, as printed there: float32 in NumPy's shortest form, which
+reads back exactly.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import halfulp
+from halfulp.cases import load
 from oracle import assert_same_bits, expected
 
-_FILE = Path(halfulp.__file__).parent / "page/examples.json"
-EXAMPLES = json.loads(_FILE.read_text())
+EXAMPLES = load("seed_examples")
 
 # Computed by NumPy, which rounds each square and each sum: one ulp off in one element.
 SHOWN_WRONG = {

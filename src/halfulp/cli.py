@@ -22,6 +22,7 @@ from halfulp.commands.docs import docs
 from halfulp.commands.info import info
 from halfulp.commands.rewrite import expand, fuse
 from halfulp.commands.run import run
+from halfulp.commands.verify import verify
 from halfulp.errors import HalfulpError
 from halfulp.terminal import printable
 
@@ -32,6 +33,7 @@ app.command(no_args_is_help=False)(convert)
 app.command(no_args_is_help=False)(fuse)
 app.command(no_args_is_help=False)(expand)
 app.command(no_args_is_help=False)(docs)
+app.command(no_args_is_help=False)(verify)
 app.command()(info)
 app.add_typer(bench, name="bench")
 

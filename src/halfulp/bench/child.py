@@ -1,6 +1,6 @@
 """Starts the process that measures, and reads its answers.
 
-May import errors and machine only.
+May import errors, processes and machine only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from halfulp.bench.machine import SLOWING_VARIABLES
 from halfulp.errors import HalfulpError
+from halfulp.processes import ending
 
 _BLAS_THREADS = (
     "OPENBLAS_NUM_THREADS",
@@ -78,9 +79,5 @@ def environment(present: Mapping[str, str]) -> dict[str, str]:
 
 
 def _failure(job: Mapping[str, Any], code: int, stderr: IO[bytes]) -> str:
-    stderr.seek(0)
-    lines = stderr.read().decode(errors="replace").strip().splitlines()
-    last = f": {lines[-1]}" if lines else ""
     where = " ".join(str(value) for value in job.values())
-    end = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"the measuring process ended at '{where}' with {end}{last}"
+    return f"the measuring process ended at '{where}' with {ending(code, stderr)}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from halfulp.bench.cells import CELLS
 from halfulp.bench.measure import Effort, measure
 from halfulp.bench.memory import extra_memory
 from halfulp.bench.peers import PEERS
+from halfulp.processes import take_stdout
 
 
 def _speed(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -56,13 +56,12 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], Any]] = {
 def main() -> None:
     """Do the jobs of the request, in order."""
     warnings.simplefilter("ignore")
-    # What a library prints goes to stderr, not between the answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)
+    answers = take_stdout()
     request = json.load(sys.stdin)
     for job in request["jobs"]:
         answer = _KINDS[request["kind"]](job, request["options"])
-        print(json.dumps(answer), file=answers, flush=True)
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

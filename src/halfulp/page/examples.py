@@ -1,7 +1,7 @@
 """Worked examples of an operator, from ONNX's node tests.
 
-May import json_values, spec and onnx.evaluate. ReduceSumSquare has seven more
-in examples.json: the sixteen that public documentation shows. Its outputs are
+May import cases, json_values, spec and onnx.evaluate. ReduceSumSquare has seven more
+in seed_examples.json: the sixteen that public documentation shows. Its outputs are
 computed by halfulp when they are asked for; those of other operators are the ones
 that ONNX recorded.
 """
@@ -23,6 +23,7 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 
+from halfulp.cases import load
 from halfulp.json_values import plain
 from halfulp.onnx.evaluate import run_model
 from halfulp.spec.rules import OPERATOR
@@ -118,7 +119,7 @@ def examples(op: str, domain: str = "") -> tuple[Example, ...]:
     for name, model, inputs, outputs in _node_tests(op, domain):
         found[name] = _example(name, model, inputs, outputs, ours)
     if ours:
-        for entry in json.loads(Path(__file__).with_name("examples.json").read_text()):
+        for entry in load("seed_examples"):
             name = entry["name"]
             given = {k: _array(v) for k, v in entry["inputs"].items()}
             wanted = {k: _array(v) for k, v in entry["outputs"].items()}

@@ -2,29 +2,33 @@
 
 Every family is a function of (generator, dtype, number of rows, row length)
 that returns an array of that shape; a row shorter than it is padded with zeros.
+
+May import bits only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from oracle import PRECISION, bits, from_bits
+from halfulp.conformance.bits import (
+    EMAX,
+    PRECISION,
+    Array,
+    bits,
+    from_bits,
+    least_exponent,
+)
 
-EMAX = {"bfloat16": 127, "float16": 15, "float32": 127, "float64": 1023}
-
+DType = np.dtype[Any]
 Generator = np.random.Generator
-Family = Callable[[Generator, np.dtype, int, int], np.ndarray]
+Family = Callable[[Generator, DType, int, int], Array]
 
 
-def _least_exponent(dtype: np.dtype) -> int:
-    """The exponent of the least positive number, a subnormal."""
-    return 2 - EMAX[dtype.name] - PRECISION[dtype.name]
-
-
-def _squares_that_sum_to(target: int, dtype: np.dtype, length: int) -> list[int]:
+def squares_that_sum_to(target: int, dtype: DType, length: int) -> list[int]:
     """Integers of the type's precision whose squares sum to `target` or just below.
 
     Greedy: each takes about half of the precision off what is left.
@@ -39,44 +43,44 @@ def _squares_that_sum_to(target: int, dtype: np.dtype, length: int) -> list[int]
     return found
 
 
-def _scaled(roots: list[int], exponent: int, dtype: np.dtype) -> np.ndarray:
+def scaled(roots: list[int], exponent: int, dtype: DType) -> Array:
     """roots * 2**exponent; the type holds each exactly or it is dropped."""
-    grain = 2 ** max(_least_exponent(dtype) - exponent, 0)
+    grain = 2 ** max(least_exponent(dtype.name) - exponent, 0)
     most = EMAX[dtype.name] + 1 - exponent
     kept = [r for r in roots if r % grain == 0 and r.bit_length() <= most]
     return np.array([math.ldexp(r, exponent) for r in kept]).astype(dtype)
 
 
-def any_bits(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def any_bits(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """Uniform bit patterns: the widest exponents, infinities and NaNs."""
     width = 8 * dtype.itemsize
     raw = rng.integers(0, 2**width - 1, (rows, n), dtype=np.uint64, endpoint=True)
     return from_bits(raw.astype(f"u{dtype.itemsize}"), dtype)
 
 
-def bits_below_two(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def bits_below_two(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """Uniform bit patterns of |x| < 2, each row times its own power of two."""
     raw = bits(any_bits(rng, dtype, rows, n))
     top_exponent_bit = raw.dtype.type(1 << (8 * dtype.itemsize - 2))
     small = from_bits(raw & ~top_exponent_bit, dtype)
+    powers = rng.integers(-40, 3, (rows, 1))
     with np.errstate(under="ignore"):
-        return np.ldexp(small.astype(float), rng.integers(-40, 3, (rows, 1))).astype(
-            dtype
-        )
+        result: Array = np.ldexp(small.astype(float), powers).astype(dtype)
+    return result
 
 
-def normal_values(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def normal_values(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """What people have: a normal distribution."""
     return rng.standard_normal((rows, n)).astype(dtype)
 
 
-def small_integers(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def small_integers(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """Integers whose sums often are exact ties."""
     limit = 2 ** min(PRECISION[dtype.name] // 2 + 2, 27)
     return rng.integers(-limit, limit, (rows, n), endpoint=True).astype(dtype)
 
 
-def wide_exponents(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def wide_exponents(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """Powers of two and their neighbours, over a precision's worth of exponents."""
     p = PRECISION[dtype.name]
     powers = np.ldexp(1.0, rng.integers(-p // 2 - 3, 5, (rows, n))).astype(dtype)
@@ -84,14 +88,14 @@ def wide_exponents(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.nda
 
 
 def ties_and_neighbours(
-    rng: Generator, dtype: np.dtype, rows: int, n: int, target: np.dtype | None = None
-) -> np.ndarray:
+    rng: Generator, dtype: DType, rows: int, n: int, target: DType | None = None
+) -> Array:
     """Sums equal to a midpoint of two results, and the least bit above or below it.
 
     The results are of `target`, by default of `dtype`.
     """
     target = target or dtype
-    p, least = PRECISION[target.name], _least_exponent(target)
+    p, least = PRECISION[target.name], least_exponent(target.name)
     result = np.zeros((rows, n), dtype)
     for row in result:
         # (2m + 1) * 2^shift is a midpoint of the type in units of 2^(2 * exponent)
@@ -102,16 +106,16 @@ def ties_and_neighbours(
         else:
             m = int(rng.integers(2 ** (p - 1), 2**p))
             shift = int(rng.integers(1, 50))
-            lowest = max((least - shift) // 2, _least_exponent(dtype))
+            lowest = max((least - shift) // 2, least_exponent(dtype.name))
             highest = (min(EMAX[dtype.name], EMAX[target.name]) - p - shift) // 2
             exponent = int(rng.integers(lowest, max(highest, lowest + 1)))
         total = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
-        values = _scaled(_squares_that_sum_to(total, dtype, n), exponent, dtype)
+        values = scaled(squares_that_sum_to(total, dtype, n), exponent, dtype)
         row[: len(values)] = values
     return result
 
 
-def overflow_threshold(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def overflow_threshold(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """Sums within a few units of the least sum that rounds to infinity."""
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     threshold = 2 ** (emax + 1) - 2 ** (emax - p)
@@ -120,22 +124,22 @@ def overflow_threshold(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np
         target = threshold + int(rng.integers(-2, 3)) * 2 ** int(
             rng.integers(0, emax - p)
         )
-        values = _scaled(_squares_that_sum_to(target, dtype, n), 0, dtype)
+        values = scaled(squares_that_sum_to(target, dtype, n), 0, dtype)
         row[: len(values)] = values
     return result
 
 
-def subnormals(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def subnormals(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """Rows of subnormal elements, and rows of elements whose squares are subnormal."""
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     fraction = rng.integers(0, 2 ** (p - 1), (rows, n))
-    field = emax + _least_exponent(dtype) // 2 + rng.integers(-2, 3, (rows, n))
+    field = emax + least_exponent(dtype.name) // 2 + rng.integers(-2, 3, (rows, n))
     field[::2] = 0
     raw = field << (p - 1) | fraction
     return from_bits(raw.astype(f"u{dtype.itemsize}"), dtype)
 
 
-def near_underflow(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def near_underflow(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """|x| where the low parts of products of binary64 begin to underflow."""
     if dtype.name != "float64":
         return subnormals(rng, dtype, rows, n)
@@ -145,7 +149,7 @@ def near_underflow(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.nda
     return np.ldexp(np.where(rng.integers(0, 2, (rows, 1)) == 0, short, full), edge)
 
 
-def special_values(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np.ndarray:
+def special_values(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """One infinity, one NaN, or both, anywhere; and overflow without either."""
     result = normal_values(rng, dtype, rows, n)
     largest = from_bits(bits(np.array(np.inf, dtype)) - 1, dtype)

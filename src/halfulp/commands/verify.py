@@ -1,0 +1,207 @@
+"""The command ``halfulp verify``.
+
+May import errors, output and, within the command, halfulp.conformance. Imports typer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfulp.errors import ArgumentError
+from halfulp.output import check_target, write_whole
+
+if TYPE_CHECKING:
+    from halfulp.conformance.cases import Case
+    from halfulp.conformance.results import Run
+
+# More processes than that gain little, and some backends are large.
+_MOST_JOBS = 4
+
+
+def verify(
+    backends: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BACKEND]...",
+            help="halfulp, reference, onnxruntime, onnxruntime+halfulp, openvino, torch, "
+            "or module:attribute of an onnx.backend.base.Backend.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="The first case of each class, type and version, and all reports.",
+        ),
+    ] = False,
+    pattern: Annotated[
+        str,
+        typer.Option(
+            "--filter",
+            "-k",
+            metavar="PATTERN",
+            help="Only cases with this in their name; * stands for any text.",
+        ),
+    ] = "",
+    as_list: Annotated[
+        bool, typer.Option("--list", help="Print the names of the cases; run nothing.")
+    ] = False,
+    as_json: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the verdict on each case."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page that shows each case."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write XML for a CI service.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the cases in the layout of ONNX's backend tests, without those "
+            "that must be refused.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="For one case; then it hung.")
+    ] = 20.0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Processes at a time. Default: the cores, up to 4."
+        ),
+    ] = None,
+) -> None:
+    """Run thousands of hard cases over backends; tell which bits are right.
+
+    The exit code is 0 if all cases are exact, 1 if one is not, 2 after bad input.
+
+    Example:  halfulp verify onnxruntime reference --html report.html
+    """
+    from halfulp.conformance.backends import check_backend
+    from halfulp.conformance.export import check_folder
+    from halfulp.conformance.export import export as write_cases
+    from halfulp.conformance.suite import choose
+    from halfulp.conformance.suite import quick as first_of_each
+
+    names = list(dict.fromkeys(backends or ()))
+    for name in names:
+        check_backend(name)
+    outputs = [path for path in (as_json, html, junit, markdown) if path is not None]
+    if not names and (outputs or not (as_list or export)):
+        raise ArgumentError("BACKEND is missing; halfulp verify --help lists them")
+    if not time_limit > 0:
+        raise ArgumentError(f"--time-limit is {time_limit:g}; allowed: more than 0")
+    if jobs is not None and not 1 <= jobs <= 256:
+        raise ArgumentError(f"--jobs is {jobs}; allowed: 1 to 256")
+    for path in outputs:
+        check_target(path)
+    if export is not None:
+        check_folder(export)
+    cases = choose(pattern)
+    if quick:
+        cases = first_of_each(cases)
+
+    if as_list:
+        print("\n".join(case.name for case in cases))
+        return
+    if export is not None:
+        print(f"{write_cases(cases, export)} cases written to {export}")
+    if not names:
+        return
+    jobs = jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS)
+    runs = _run(names, cases, time_limit, jobs)
+    _show(runs)
+    _write(runs, _command(names, quick, pattern), as_json, html, junit, markdown)
+    if not all(run.exact for run in runs):
+        raise typer.Exit(1)
+
+
+def _run(
+    names: Sequence[str], cases: Sequence[Case], time_limit: float, jobs: int
+) -> list[Run]:
+    """Run the cases over each backend, with a bar on stderr that shows how far it is."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from halfulp.conformance.runner import cases_for, run_cases
+
+    console = Console(stderr=True)
+    runs = []
+    with Progress(
+        console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        for name in names:
+            task = progress.add_task(name, total=len(cases_for(name, cases)))
+            run = run_cases(
+                name,
+                cases,
+                time_limit=time_limit,
+                jobs=jobs,
+                done=lambda task=task: progress.advance(task),  # type: ignore[misc]
+            )
+            runs.append(run)
+    return runs
+
+
+def _write(
+    runs: list[Run],
+    command: str,
+    as_json: Path | None,
+    html: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+) -> None:
+    from halfulp.conformance import report
+    from halfulp.conformance.page import page
+    from halfulp.conformance.results import to_json
+
+    if as_json is not None:
+        write_whole(as_json, to_json(runs).encode())
+    if html is not None:
+        write_whole(html, page(runs, command).encode())
+    if junit is not None:
+        write_whole(junit, report.junit(runs))
+    if markdown is not None:
+        write_whole(markdown, report.markdown(runs, command).encode())
+
+
+def _show(runs: Sequence[Run]) -> None:
+    from rich.console import Console
+
+    from halfulp.conformance import report
+
+    console = Console(markup=False, emoji=False, highlight=False)
+    for run in runs:
+        console.print(report.matrix_table(run))
+        console.print()
+    console.print(report.LEGEND)
+    console.print()
+    console.print(report.totals_table(runs))
+    for run in runs:
+        lines = list(report.examples(run))
+        if lines:
+            console.print(f"\n{run.backend}, the first case of each verdict:")
+        for line in lines:
+            console.print(line)
+
+
+def _command(names: Sequence[str], quick: bool, pattern: str) -> str:
+    """What to type for these cases."""
+    words = ["halfulp verify", *names]
+    if quick:
+        words.append("--quick")
+    if pattern:
+        words.append(f"-k '{pattern}'")
+    return " ".join(words)

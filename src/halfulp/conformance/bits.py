@@ -1,0 +1,36 @@
+"""Arrays as the bits of their elements, and what the float types are made of.
+
+Imports nothing of halfulp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# Of each float type: bits of the significand, and the exponent of the largest number.
+PRECISION = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+EMAX = {"bfloat16": 127, "float16": 15, "float32": 127, "float64": 1023}
+
+
+def bits(array: Any) -> Array:
+    """Return the bits of an array in native byte order, as unsigned integers."""
+    array = np.asarray(array)
+    native = array.astype(array.dtype.newbyteorder("="))
+    result: Array = native.view(f"u{native.dtype.itemsize}")
+    return result
+
+
+def from_bits(values: Any, dtype: Any) -> Array:
+    """Return an array of `dtype` from the bits of its elements."""
+    dtype = np.dtype(dtype)
+    return np.asarray(values, dtype=f"u{dtype.itemsize}").view(dtype)
+
+
+def least_exponent(name: str) -> int:
+    """Return the exponent of the least positive number of a float type, a subnormal."""
+    return 2 - EMAX[name] - PRECISION[name]

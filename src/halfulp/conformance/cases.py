@@ -1,0 +1,179 @@
+"""A case: one node, its input and the one right result.
+
+May import element_types, exact, spec.rules, bits, models and why only; in particular
+not the kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from halfulp.conformance.bits import Array
+from halfulp.conformance.why import explain
+from halfulp.element_types import element_type
+from halfulp.exact import exact_sum_square, round_exact
+from halfulp.spec.rules import reduced_axes, reduced_shape, version_for
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+DOCUMENTATION = "https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html"
+
+# The classes of the models that a backend must refuse.
+INVALID = "invalid"
+WRONG_OPSET = "wrong opset"
+
+# Each class, and what it holds.
+CLASSES = {
+    "examples": "the examples of the documentation and ONNX's own node tests",
+    "axes": "axes absent, empty, negative, unsorted, repeated; in every form",
+    "keepdims": "keepdims absent, 0 and 1, over several sets of axes",
+    "noop": "noop_with_empty_axes absent, 0 and 1, over every form of empty axes",
+    "rank0": "scalars",
+    "empty": "dimensions of size 0, reduced and kept",
+    "ranks": "one to eight dimensions",
+    "opsets": "the last opset that the version serves, and a later one",
+    "ties": "exact sums halfway between two results",
+    "near ties": "exact sums just beside such a midpoint",
+    "twice rounded": "sums that the next wider type rounds to a midpoint",
+    "absorption": "large squares beside many small ones",
+    "overflow": "sums around the least one that rounds to infinity",
+    "subnormals": "subnormal elements and results, and squares that underflow",
+    "inf and nan": "infinities, NaNs and negative zeros",
+    "wide integers": "integer sums that the floating-point types cannot hold",
+    "wrap": "integer sums modulo 2^N",
+    "random": "random bits, normal values, and exponents far apart",
+    "long": "up to a million terms",
+    "reports": "what was publicly reported about one implementation or another",
+    INVALID: "models that no version allows; an error is right",
+    WRONG_OPSET: "models that another version allows; an error is right",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One case.
+
+    Attributes
+    ----------
+    name : str
+        It stays, and is a valid name of a folder. ONNX's runner wants it to begin
+        with ``test_``.
+    class_name : str
+        One of `CLASSES`.
+    opset : int
+    data : numpy.ndarray
+    form : str
+        One of `halfulp.conformance.models.FORMS`.
+    axes : list of int, numpy.ndarray or None
+        An array where it is not of int64.
+    keepdims, noop_with_empty_axes : int or None
+        None stands for an absent attribute.
+    note : str
+        What the case is about, in a sentence or two.
+    source : str
+        Where to read more.
+    """
+
+    name: str
+    class_name: str
+    opset: int
+    data: Array
+    form: str = "absent"
+    axes: Any = None
+    keepdims: int | None = None
+    noop_with_empty_axes: int | None = None
+    note: str = ""
+    source: str = DOCUMENTATION
+
+    @property
+    def version(self) -> int:
+        """The version of the operator, by the opset that introduced it."""
+        return version_for(self.opset).since
+
+    @property
+    def type(self) -> str:
+        """The name of the element type in NumPy."""
+        return self.data.dtype.name
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is a result; otherwise an error is right."""
+        return self.class_name not in (INVALID, WRONG_OPSET)
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The attributes of the node besides axes."""
+        given = {
+            "keepdims": self.keepdims,
+            "noop_with_empty_axes": self.noop_with_empty_axes,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def node(self) -> str:
+        """The node in one line."""
+        axes = None if self.axes is None else np.asarray(self.axes).tolist()
+        where = {
+            "absent": "",
+            "empty name": ", axes ''",
+            "attr": f", attribute axes {axes}",
+            "const": f", initializer axes {axes}",
+            "node": f", Constant axes {axes}",
+            "input": f", input axes {axes}",
+            "default": f", input axes with initializer {axes}",
+        }[self.form]
+        flags = "".join(f", {name}={value}" for name, value in self.attributes.items())
+        shape = ",".join(map(str, self.data.shape))
+        return (
+            f"ReduceSumSquare-{self.version} of opset {self.opset}: "
+            f"{self.type}[{shape}] data{where}{flags}"
+        )
+
+    @cached_property
+    def exact(self) -> Array:
+        """The exact sums, an array of objects of the shape of the result."""
+        rank = self.data.ndim
+        axes = reduced_axes(
+            self.axes, rank, noop_with_empty_axes=bool(self.noop_with_empty_axes)
+        )
+        shape = reduced_shape(self.data.shape, axes, self.keepdims != 0)
+        sums = np.empty(shape, object)
+        sums.reshape(-1)[:] = np.ravel(exact_sum_square(self.data, axes))
+        return sums
+
+    @cached_property
+    def expected(self) -> Array | None:
+        """The right result, or None where there is none."""
+        if not self.valid:
+            return None
+        dtype = element_type(self.data.dtype).dtype
+        result = np.empty(self.exact.shape, dtype)
+        for index, value in np.ndenumerate(self.exact):
+            result[index] = round_exact(value, dtype)
+        return result
+
+    @cached_property
+    def why(self) -> str:
+        """Why the right result is right."""
+        if self.expected is None:
+            return self.note
+        return " ".join(filter(None, [self.note, explain(self.exact, self.expected)]))
+
+    def model(self) -> tuple[ModelProto, dict[str, Array]]:
+        """Return the model, and the inputs to feed."""
+        from halfulp.conformance.models import reduce_model
+
+        shape = None if self.expected is None else self.expected.shape
+        return reduce_model(
+            self.data,
+            opset=self.opset,
+            axes=self.axes,
+            form=self.form,
+            shape=shape,
+            **self.attributes,
+        )

@@ -1,0 +1,58 @@
+"""What the generators of cases have in common.
+
+May import bits and spec.rules only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.bits import Array
+from halfulp.spec.rules import OperatorVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A case to be: all but version and type, which its name and opset follow from.
+
+    Attributes
+    ----------
+    class_name : str
+    detail : str
+        The end of the name.
+    data : numpy.ndarray
+    form : str, optional
+        Default: the plain form of the version.
+    axes, keepdims, noop_with_empty_axes, note
+        As of a case.
+    opset : int, optional
+        Default: the one that introduced the version.
+    """
+
+    class_name: str
+    detail: str
+    data: Array
+    form: str | None = None
+    axes: Any = None
+    keepdims: int | None = None
+    noop_with_empty_axes: int | None = None
+    note: str = ""
+    opset: int | None = None
+
+
+def plain_form(version: OperatorVersion) -> str:
+    """Return the form in which most nodes of a version have their axes."""
+    return "attr" if version.axes == "attribute" else "const"
+
+
+def small_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of small integers, whose sums of squares all types hold."""
+    index = np.arange(np.prod(shape, dtype=int))
+    values = (7 * index * index + 3 * index) % 5
+    if dtype.kind != "u":
+        values -= 2
+    result: Array = values.astype(dtype).reshape(shape)
+    return result

@@ -1,0 +1,173 @@
+"""Cases of structure: axes, flags, ranks, empty dimensions, opsets.
+
+May import bits, drafts, recorded and spec.rules only. All types hold the results, so
+that a wrong one has no excuse in rounding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.drafts import Draft, small_values
+from halfulp.conformance.recorded import examples
+from halfulp.spec.rules import OperatorVersion
+
+_SHAPE = (2, 3, 4)
+_LONGEST_SHAPE = (2, 3, 1, 2, 2, 1, 3, 2)
+
+# Besides the first opset of each version: the last that it serves, or later ones.
+_OPSETS = {1: (7, 10), 11: (12,), 13: (15, 17), 18: (19, 21)}
+
+_TWICE = (
+    "The same axis twice: the specification does not forbid it, and ONNX's shape "
+    "inference takes axes as a set."
+)
+
+DType = np.dtype[Any]
+
+
+def documented(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """The documented examples; those of float32 at version 18 as they are printed."""
+    as_printed = version.since == 18 and dtype.name == "float32"
+    for name, data, axes, attributes in examples():
+        detail = re.sub("^test_|reduce_?sum_?square_", "", name)
+        if not as_printed and detail.startswith("cc_"):
+            continue  # the values of another one
+        axes_form = "absent" if axes is None else None
+        note = "" if as_printed else f"A documented example, in {dtype.name}."
+        yield Draft(
+            "examples",
+            detail,
+            data.astype(dtype),
+            axes_form,
+            axes,
+            attributes["keepdims"],
+            attributes.get("noop_with_empty_axes"),
+            note,
+        )
+
+
+def axes(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """Every form of axes, and every kind of list."""
+    data = small_values(_SHAPE, dtype)
+
+    def draft(axes: Any, form: str | None = None, note: str = "") -> Draft:
+        where = f"_{form.replace(' ', '_')}" if form else ""
+        return Draft("axes", f"{_word(axes)}{where}", data, form, axes, None, None, note)
+
+    yield draft(None, "absent", "Without axes, all are reduced.")
+    if version.axes == "input":
+        yield draft(None, "empty name", "The empty name stands for an absent input.")
+        for form in ("const", "node", "input", "default"):
+            yield draft([], form, "Empty axes reduce all axes.")
+            yield draft([1], form)
+    else:
+        yield draft([], "attr", "Empty axes reduce all axes.")
+    for given in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
+        yield draft(given)
+    yield draft([2, 0], note="Axes need not be sorted.")
+    if version.since > 1:
+        yield draft([-1], note="Negative axes count from the end.")
+        yield draft([-3, -1], note="Negative axes count from the end.")
+        yield draft([1, 1], note=_TWICE)
+        yield draft([1, -2], note=_TWICE)
+
+
+def keepdims(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """Each value of keepdims, over several sets of axes."""
+    data = small_values(_SHAPE, dtype)
+    for keep in (0, 1, None):
+        word = "absent" if keep is None else keep
+        note = "keepdims is 1 unless it is given." if keep is None else ""
+        for given in (None, [0], [1], [0, 2]):
+            form = "absent" if given is None else None
+            detail = f"{word}_{_word(given)}"
+            yield Draft("keepdims", detail, data, form, given, keep, None, note)
+
+
+def noop(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """Each value of noop_with_empty_axes, over every form of empty axes."""
+    if not version.noop_with_empty_axes:
+        return
+    data = small_values(_SHAPE, dtype)
+    for flag in (1, 0, None):
+        word = "absent" if flag is None else flag
+        for form in ("absent", "empty name", "const", "input"):
+            for keep in (0, 1):
+                given: Any = None if form in ("absent", "empty name") else []
+                detail = f"{word}_{form.replace(' ', '_')}_keepdims{keep}"
+                note = "No axis is reduced, and each element is squared." if flag else ""
+                yield Draft("noop", detail, data, form, given, keep, flag, note)
+    for keep in (0, 1):
+        note = "Axes are given, so the flag changes nothing."
+        detail = f"1_axis1_keepdims{keep}"
+        yield Draft("noop", detail, data, "const", [1], keep, 1, note)
+
+
+def rank0(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """Scalars: the result is the square, of rank 0."""
+    data = np.array(3).astype(dtype)
+    note = "A scalar has no axes; its square has rank 0."
+    for keep in (1, 0, None):
+        word = "absent" if keep is None else keep
+        yield Draft("rank0", f"keepdims_{word}", data, "absent", None, keep, None, note)
+    if version.axes == "input":
+        yield Draft("rank0", "empty_name", data, "empty name", None, 0, None, note)
+        yield Draft("rank0", "noop", data, "absent", None, 1, 1, note)
+    yield Draft("rank0", "empty_axes", data, None, [], 1, None, note)
+
+
+def empty(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """Dimensions of size 0: reduced, they give 0; kept, they stay."""
+    for shape, given in (
+        ((2, 0, 4), [1]),
+        ((2, 0, 4), [2]),
+        ((2, 0, 4), [0, 1]),
+        ((2, 0, 4), None),
+        ((0,), [0]),
+        ((0, 0), [0]),
+        ((0, 3), [0]),
+    ):
+        data = np.zeros(shape, dtype)
+        form = "absent" if given is None else None
+        for keep in (1, 0):
+            size = "x".join(map(str, shape))
+            detail = f"{size}_{_word(given)}_keepdims{keep}"
+            note = "A sum of no squares is 0."
+            yield Draft("empty", detail, data, form, given, keep, None, note)
+
+
+def ranks(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """One to eight dimensions."""
+    for rank in range(8, 0, -1):
+        data = small_values(_LONGEST_SHAPE[:rank], dtype)
+        for given in dict.fromkeys([tuple(range(0, rank, 2)), (rank - 1,)]):
+            detail = f"{rank}_{_word(given)}"
+            yield Draft("ranks", detail, data, None, list(given), 0)
+    data = small_values(_LONGEST_SHAPE, dtype)
+    yield Draft("ranks", "8_all", data, "absent", None, 1)
+
+
+def opsets(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+    """Later opsets that mean the same version."""
+    data = small_values(_SHAPE, dtype)
+    for opset in _OPSETS[version.since]:
+        note = f"Opset {opset} means version {version.since}."
+        yield Draft("opsets", str(opset), data, None, [1], 0, None, note, opset)
+
+
+STRUCTURES = (documented, axes, keepdims, noop, rank0, empty, ranks, opsets)
+
+
+def _word(axes: Any) -> str:
+    """A list of axes as a word of a name."""
+    if axes is None:
+        return "all"
+    if not axes:
+        return "none"
+    words = [f"m{-axis}" if axis < 0 else str(axis) for axis in axes]
+    return "axis" + "_".join(words)

@@ -1,0 +1,91 @@
+"""A run in few figures: the matrix of classes and types, and totals.
+
+May import element_types, cases, results and verdicts only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from halfulp.conformance.cases import CLASSES
+from halfulp.conformance.results import Result, Run
+from halfulp.conformance.verdicts import EXACT, ULPS, VERDICTS
+from halfulp.element_types import ELEMENT_TYPES
+
+TYPES = tuple(element.numpy_name for element in ELEMENT_TYPES)
+# As heads of narrow columns.
+SHORT_TYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "u32", "u64")
+# In seven letters: eight of them fit a line.
+_SHORT = {
+    "accepted": "accepts",
+    "wrong value": "value",
+    "wrong shape": "shape",
+    "wrong type": "type",
+}
+_ORDER = {word: place for place, word in enumerate(VERDICTS)}
+TOLERANCE = "passes at ONNX's rtol 1e-3"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The results of one class and type.
+
+    Attributes
+    ----------
+    word : str
+        The worst verdict.
+    ulps : int
+        The greatest error in ulps, of those that have one.
+    exact, cases : int
+        How many are exact, of how many.
+    """
+
+    word: str
+    ulps: int
+    exact: int
+    cases: int
+
+    @property
+    def text(self) -> str:
+        """The worst, in at most seven letters: ulps, or a word."""
+        if self.word in (EXACT, ULPS):
+            return _ulps_text(self.ulps)
+        return _SHORT.get(self.word, self.word)
+
+
+def matrix(run: Run) -> dict[tuple[str, str], Cell]:
+    """Return the cell of each class and type that has cases, of the eight types."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in run.results:
+        key = (result.case.class_name, result.case.type)
+        groups.setdefault(key, []).append(result)
+    return {key: _cell(results) for key, results in groups.items()}
+
+
+def classes_in(runs: Sequence[Run]) -> list[str]:
+    """Return the classes that have cases, in their order."""
+    present = {result.case.class_name for run in runs for result in run.results}
+    return [name for name in CLASSES if name in present]
+
+
+def totals(run: Run) -> dict[str, int]:
+    """Return how many cases have each verdict, and how many pass ONNX's tolerance."""
+    counts = Counter(result.verdict.word for result in run.results)
+    return {word: counts[word] for word in VERDICTS} | {
+        TOLERANCE: sum(r.verdict.passes_at_onnx_tolerance for r in run.results)
+    }
+
+
+def _cell(results: Iterable[Result]) -> Cell:
+    verdicts = [result.verdict for result in results]
+    worst = max(verdicts, key=lambda verdict: _ORDER[verdict.word])
+    ulps = max(verdict.ulps or 0 for verdict in verdicts)
+    exact = sum(verdict.word == EXACT for verdict in verdicts)
+    return Cell(worst.word, ulps, exact, len(verdicts))
+
+
+def _ulps_text(ulps: int) -> str:
+    """A number of ulps in at most seven letters."""
+    return str(ulps) if ulps < 10**6 else f"{ulps:.0e}".replace("e+", "e")

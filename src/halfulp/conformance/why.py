@@ -1,0 +1,138 @@
+"""Says why a rounded sum is the right one: the exact sum, and the results around it.
+
+May import bits only.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.bits import EMAX, PRECISION, Array, bits, from_bits
+
+# Longer integers are told by their leading digits.
+_LONGEST = 40
+# As many elements are looked at for the one that is hardest to round.
+_MOST = 64
+
+
+def explain(exact: Array, expected: Array) -> str:
+    """Return a sentence about the element that is hardest to round.
+
+    Parameters
+    ----------
+    exact : numpy.ndarray
+        Of Fraction, int, or the floats nan and inf.
+    expected : numpy.ndarray
+        Of the same shape, the sums rounded.
+    """
+    if not expected.size:
+        return "The result has no elements."
+    places = list(np.ndindex(expected.shape))[:_MOST]
+    place = min(places, key=lambda i: _distance(exact[i], expected[i]))
+    where = f" of element {list(place)}" if expected.size > 1 else ""
+    return _sentence(exact[place], expected[place], where)
+
+
+def number(value: Fraction | int) -> str:
+    """Return an exact number in text: an integer, m·2^e, or its leading digits."""
+    numerator, denominator = value.numerator, value.denominator
+    if denominator == 1 and len(str(numerator)) <= _LONGEST // 2:
+        return str(numerator)
+    power = (numerator & -numerator).bit_length() - denominator.bit_length()
+    odd = numerator >> max(power, 0)
+    if len(str(odd)) <= _LONGEST:
+        return f"{odd}·2^{power}" if odd > 1 else f"2^{power}"
+    return f"{_leading(value)} (and more digits)"
+
+
+def value_of(scalar: Any) -> Fraction:
+    """Return a finite number of a float type exactly."""
+    return Fraction(float(scalar))
+
+
+def _leading(value: Fraction | int) -> str:
+    """Seventeen digits of a positive number, in Python alone: no double holds it."""
+    numerator, denominator = value.numerator, value.denominator
+    exponent = len(str(numerator)) - len(str(denominator))
+    if Fraction(value) < Fraction(10) ** exponent:
+        exponent -= 1
+    digits = str(int(Fraction(value) / Fraction(10) ** (exponent - 16)))
+    return f"{digits[0]}.{digits[1:]}e{exponent}"
+
+
+def _distance(exact: Any, expected: Any) -> float:
+    """Of the exact sum from the nearest midpoint, in ulps; specials come last."""
+    if isinstance(exact, float) or exact == 0 or expected.dtype.kind in "iu":
+        return 1.0
+    if np.isinf(expected):
+        return 0.75
+    if exact == value_of(expected):
+        return 0.5
+    low, high = _around(exact, expected)
+    return abs(float((exact - (low + high) / 2) / (high - low)))
+
+
+def _around(exact: Fraction, expected: Any) -> tuple[Fraction, Fraction]:
+    """The numbers of the type around a sum; above the largest, the next power of two."""
+    nearest = value_of(expected)
+    step = 1 if exact > nearest else -1
+    other = from_bits(int(bits(expected)) + step, expected.dtype)[()]
+    beyond = Fraction(2) ** (EMAX[expected.dtype.name] + 1)
+    neighbour = beyond if np.isinf(other) else value_of(other)
+    return min(nearest, neighbour), max(nearest, neighbour)
+
+
+def _sentence(exact: Any, expected: Any, where: str) -> str:
+    name = expected.dtype.name
+    if isinstance(exact, float):
+        if math.isnan(exact):
+            return f"A term{where} is NaN, and so is the sum."
+        return f"A term{where} is infinite and none is NaN: the sum is +inf."
+    total = f"The exact sum{where} is {number(exact)}"
+    if expected.dtype.kind in "iu":
+        if int(expected) == exact:
+            return f"{total}, which {name} holds."
+        width = 8 * expected.dtype.itemsize
+        return f"{total}; modulo 2^{width} that is {int(expected)} in {name}."
+    if np.isinf(expected):
+        return (
+            f"{total}, at or above {number(threshold(name))}, from where {name} is +inf."
+        )
+    if exact == value_of(expected):
+        return f"{total}, which {name} holds."
+    low, high = _around(exact, expected)
+    ulp = high - low
+    between = f"{total}, between {_in_units(low, ulp)} and {_in_units(high, ulp)}"
+    right = _in_units(value_of(expected), ulp)
+    offset = (exact - (low + high) / 2) / ulp
+    if offset == 0:
+        return f"{between} of {name}: a tie, and {right} is the even one."
+    side = "above" if offset > 0 else "below"
+    return (
+        f"{between} of {name}; it lies {_ulps(abs(offset))} {side} their midpoint, so "
+        f"{right} is nearer."
+    )
+
+
+def _in_units(value: Fraction, ulp: Fraction) -> str:
+    """A number of a float type: an integer, or its multiple of the last place."""
+    if value.denominator == 1 and value < 10 ** (_LONGEST // 2):
+        return str(value.numerator)
+    power = ulp.numerator.bit_length() - ulp.denominator.bit_length()
+    return f"{value / ulp}·2^{power}"
+
+
+def threshold(name: str) -> int:
+    """Return the least sum that rounds to infinity, in a float type."""
+    return (1 << EMAX[name] + 1) - (1 << EMAX[name] - PRECISION[name])
+
+
+def _ulps(offset: Fraction) -> str:
+    if offset >= Fraction(1, 1000):
+        return f"{float(offset):.3f} ulp"
+    exponent = offset.numerator.bit_length() - offset.denominator.bit_length()
+    return f"about 2^{exponent} ulp"
