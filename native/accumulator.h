@@ -1,4 +1,5 @@
-// The exact sum of squares: an integer wide enough for every square of a type.
+// The exact sum of squares: an integer wide enough for every square of a type. Proved in
+// docs/exactness.md#the-exact-sum.
 // May include formats.h and rounding.h only.
 #pragma once
 
