@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 project = "halfulp"
 author = "the authors of halfulp"
 version = release = halfulp.__version__
-copyright = f"{author}, Apache-2.0"  # noqa: A001
+copyright = f"{author}, Apache-2.0"
 
 extensions = [
     "myst_parser",
