@@ -85,7 +85,8 @@ inline bool grid_of(double hi, double lo, double bound, int* g) {
 // the exact sum rounds to the same.
 //
 // `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
-// every format's range. `grid`, if not 0, is a power of two of which S is a multiple.
+// every format's range (docs/exactness.md#infinities-nan-and-zero). `grid`, if not 0, is a
+// power of two of which S is a multiple.
 inline bool decide(const Format& format, double hi, double lo, double bound,
                    bool infinite_is_final, double grid, std::uint64_t* result) {
   if (hi != hi) {
