@@ -61,7 +61,7 @@ stub: .venv/lint
 
 # The documentation site, in build/docs. Warnings, broken references among them, are errors.
 docs: .venv/docs
-	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet \
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --fresh-env \
 	  --doctree-dir build/doctrees docs build/docs
 
 # docs/benchmarks.md and its picture, from one run of half an hour on a quiet machine.
