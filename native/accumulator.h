@@ -1,5 +1,4 @@
-// The exact sum of squares: an integer wide enough for every square of a type. Proved in
-// docs/exactness.md#the-exact-sum.
+// The exact sum of squares: an integer wide enough for every square of a type.
 // May include formats.h and rounding.h only.
 #pragma once
 

@@ -114,7 +114,8 @@ inline bool decide(const Format& format, double hi, double lo, double bound,
   return low == high;
 }
 
-// Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent.
+// Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent:
+// docs/exactness.md#the-exact-sum.
 inline std::uint64_t round_digits(const Format& format, const std::uint64_t* digits, int size,
                                   int exponent) {
   int top = size - 1;
