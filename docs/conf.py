@@ -8,6 +8,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from docutils.nodes import TextElement, reference
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
 import halfulp
 from halfulp.page import render
 
@@ -40,7 +46,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Words of numpydoc that name no class, values, and names of other projects.
     ("py:class", r"array|array_like|mapping|sequence|iterable|optional|dtype|Markdown"),
-    ("py:class", r".*[ {}\"'0-9].*"),
+    ("py:class", r".*[ ;{}\"'0-9].*"),
     (
         "py:class",
         r"(numpy|onnx|onnxruntime|fractions|ml_dtypes|os|dask|pathlib|typing)\..*",
@@ -67,3 +73,24 @@ def _write_generated_pages() -> None:
 
 
 _write_generated_pages()
+
+
+def _find_by_last_name(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: TextElement
+) -> reference | None:
+    """Resolve a name that a docstring gives without its module, if it is unique."""
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.domains.python_domain
+    last = node["reftarget"].rpartition(".")[2]
+    found = [name for name in domain.objects if name.rpartition(".")[2] == last]
+    if len(found) != 1:
+        return None
+    entry = domain.objects[found[0]]
+    return make_refnode(
+        app.builder, node["refdoc"], entry.docname, entry.node_id, content, found[0]
+    )
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("missing-reference", _find_by_last_name)
