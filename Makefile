@@ -5,7 +5,8 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-onnxruntime-matrix test-interop test-aarch64 conformance fuzz lint format stub bench peers clean
+.PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 conformance fuzz lint \
+  format stub bench peers clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -64,6 +65,11 @@ format: .venv/lint
 
 stub: .venv/lint
 	$(BIN)/python -m nanobind.stubgen -m halfulp._core -o src/halfulp/_core.pyi
+
+# The documentation site, in build/docs. Warnings, broken references among them, are errors.
+docs: .venv/docs
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --fresh-env \
+	  --doctree-dir build/doctrees docs build/docs
 
 # docs/benchmarks.md and its picture, from one run of half an hour on a quiet machine.
 bench: .venv/bench

@@ -10,7 +10,7 @@ namespace halfulp {
 namespace {
 
 // One binary64 number per output, for squares that are exact in binary64: those of types of
-// at most 24 bits, exponents -298..256.
+// at most 24 bits, exponents -298..256. Proved in docs/exactness.md#plain-sums.
 struct Plain {
   Vector s{};
 
@@ -30,7 +30,7 @@ struct Plain {
 };
 
 // Two: s, the sum in binary64, and c, the sum of the rounding errors of products and sums
-// (Dot2 of Ogita, Rump and Oishi 2005).
+// (Dot2 of Ogita, Rump and Oishi 2005). Proved in docs/exactness.md#compensated-sums.
 struct Compensated {
   Vector s{};
   Vector c{};
@@ -68,7 +68,7 @@ struct Compensated {
 // One binary32 number per output, for the half types: their squares are exact there too (22
 // and 16 bits). bfloat16 squares can leave the range of binary32: an overflow makes the sum
 // infinite, which decides nothing; below the normal range, flushed or not, each errs by at
-// most 2^-125.
+// most 2^-125. Proved in docs/exactness.md#sums-in-binary32.
 template <Type type>
 struct Short {
   Narrow s{};
@@ -86,7 +86,8 @@ struct Short {
 };
 
 // Counts elements that adding and subtracting 3 * 2^(51 + g), their `grid`, changes: those
-// that are not multiples of 2^g, if all are below 2^(51 + g).
+// that are not multiples of 2^g, if all are below 2^(51 + g). Proved in
+// docs/exactness.md#ties.
 struct Misfits {
   Vector count{};
 

@@ -12,7 +12,8 @@ namespace halfulp {
 
 // While alive: round to nearest even, subnormals kept in inputs and results, no traps.
 // Afterwards: what the caller had, status flags included. Other libraries switch on
-// flush-to-zero or another rounding direction; every bound here needs IEEE arithmetic.
+// flush-to-zero or another rounding direction; every bound here needs IEEE arithmetic:
+// docs/exactness.md#what-is-assumed.
 class StandardModes {
  public:
 #if defined(__SSE2__)
@@ -50,7 +51,7 @@ class StandardModes {
 };
 
 // While alive, on x86: subnormals of SSE arithmetic are flushed to zero, which spares their
-// microcode. For kernels whose bound allows for it.
+// microcode. For kernels whose bound allows for it: docs/exactness.md#sums-in-binary32.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)

@@ -1,4 +1,5 @@
-// From a sum to the bits of a result: the only place that rounds.
+// From a sum to the bits of a result: the only place that rounds. Proved in
+// docs/exactness.md#rounding-both-ends and #ties.
 // May include formats.h and states.h only.
 #pragma once
 
@@ -44,7 +45,9 @@ inline std::uint64_t round_pair(const Format& format, double s, double t) {
   const int field = static_cast<int>(bits >> 52);
   const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
   std::uint64_t m = (fraction | std::uint64_t{1} << 52) << 11;
-  if (r < 0) --m;  // |r| <= ulp(d) / 2, so m - 1 < the value < m
+  // The value lies within half an ulp of d, 2^10 units of m. No number or midpoint of the
+  // format lies between it and m -+ 1/2, or both round to d: see the proof.
+  if (r < 0) --m;
   return round_to(format, m, field - 1023 - 63, r != 0);
 }
 
@@ -82,7 +85,8 @@ inline bool grid_of(double hi, double lo, double bound, int* g) {
 // the exact sum rounds to the same.
 //
 // `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
-// every format's range. `grid`, if not 0, is a power of two of which S is a multiple.
+// every format's range (docs/exactness.md#infinities-nan-and-zero). `grid`, if not 0, is a
+// power of two of which S is a multiple.
 inline bool decide(const Format& format, double hi, double lo, double bound,
                    bool infinite_is_final, double grid, std::uint64_t* result) {
   if (hi != hi) {
@@ -110,7 +114,8 @@ inline bool decide(const Format& format, double hi, double lo, double bound,
   return low == high;
 }
 
-// Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent.
+// Rounds the non-negative integer of `size` 64-bit digits, least first, times 2^exponent:
+// docs/exactness.md#the-exact-sum.
 inline std::uint64_t round_digits(const Format& format, const std::uint64_t* digits, int size,
                                   int exponent) {
   int top = size - 1;

@@ -1,4 +1,5 @@
-// Rounds most outputs of a tile at once, in vectors; rounding.h decides the rest.
+// Rounds most outputs of a tile at once, in vectors; rounding.h decides the rest. Proved in
+// docs/exactness.md#rounding-a-tile-at-once.
 // May include rounding.h, simd.h and states.h only. Internal linkage: see simd.h.
 #pragma once
 

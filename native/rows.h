@@ -90,6 +90,7 @@ struct SumRowNarrow {
 // sum of the t errs by at most (B + 1)^2 u q, and joining L lanes by 16(B + 1)u q each
 // (at most 7 joins of two roundings of numbers below (B + 1)q), besides what Compensated
 // states. A head that reaches 2M, by NaN or infinity too, fails the block: another M.
+// Proved in docs/exactness.md#the-biased-head.
 template <Type type>
 struct SumRowBiased {
   using Lane = Compensated;
@@ -366,8 +367,6 @@ void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
     states.residue[row] = total;
   }
 }
-
-// Sums of the elements of kElements columns.
 
 }  // namespace
 }  // namespace halfulp

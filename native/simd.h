@@ -229,7 +229,8 @@ constexpr bool kHasFma = true;
 constexpr bool kHasFma = false;
 #endif
 
-// a * a = p + e exactly if e is a multiple of 2^-1074, else to within 2^-1073.
+// a * a = p + e exactly if e is a multiple of 2^-1074, else to within 2^-1073. Proved in
+// docs/exactness.md#squares.
 inline void square(Vector a, Vector& p, Vector& e) {
   p = a * a;
   if constexpr (kHasFma) {
@@ -281,7 +282,7 @@ inline V odds(V a, V b) {
 }
 
 // Squares modulo 2^64 of integers held in 64-bit lanes: of the low 32 bits, with or
-// without sign, or of all 64.
+// without sign, or of all 64: docs/exactness.md#integers.
 template <Type type>
 inline Wide square_integers(Wide x) {
   if constexpr (type == Type::int32) {

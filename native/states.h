@@ -1,4 +1,5 @@
-// What is known of each output so far: an enclosure of the sum, or its residue.
+// What is known of each output so far: an enclosure of the sum, or its residue. Proved in
+// docs/exactness.md#the-enclosure.
 // Includes nothing of halfulp. Internal linkage: see simd.h.
 #pragma once
 

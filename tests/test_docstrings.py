@@ -1,11 +1,10 @@
-"""Every example in a docstring, the README and docs/ does what it shows."""
+"""Every example in a docstring does what it shows."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import pkgutil
-from pathlib import Path
 
 import pytest
 
@@ -21,15 +20,6 @@ MODULES = ["halfulp"] + [
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/onnxruntime.md", "docs/opsets.md"])
-def test_examples_in_documents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path(__file__).parents[1]
-    monkeypatch.chdir(root)  # where their reader stands
-    result = doctest.testfile(str(root / name), module_relative=False)
-    assert result.attempted > 5
-    assert result.failed == 0
 
 
 def test_public_functions_have_examples() -> None:

@@ -1,0 +1,96 @@
+"""The documentation site: `make docs` builds it in build/docs.
+
+No network: what other projects document is named, not linked.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docutils.nodes import TextElement, reference
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+import halfulp
+from halfulp.page import render
+
+HERE = Path(__file__).parent
+
+project = "halfulp"
+author = "the authors of halfulp"
+version = release = halfulp.__version__
+copyright = f"{author}, Apache-2.0"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",  # for the role autolink
+    "sphinx.ext.napoleon",
+]
+exclude_patterns = ["_build"]
+
+myst_heading_anchors = 3
+
+default_role = "autolink"  # a link if the name is public, else emphasis
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+python_use_unqualified_type_names = True
+
+nitpicky = True
+nitpick_ignore_regex = [
+    # Words of numpydoc that name no class, values, and names of other projects.
+    ("py:class", r"array|array_like|mapping|sequence|iterable|optional|dtype|Markdown"),
+    ("py:class", r".*[ ;{}\"'0-9].*"),
+    (
+        "py:class",
+        r"(numpy|onnx|onnxruntime|fractions|ml_dtypes|os|dask|pathlib|typing)\..*",
+    ),
+    ("py:(exc|obj)", r"numpy\..*"),
+]
+
+html_theme = "furo"
+html_title = "halfulp"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+
+def _write_generated_pages() -> None:
+    """Write operator.md, the page that `halfulp docs` makes."""
+    text = render("ReduceSumSquare", "md")
+    # One page, one title; the versions' own titles repeat, so that anchors get numbers.
+    text = re.sub(r"\A# .*\n", "# The operator, version by version\n", text)
+    target = HERE / "operator.md"
+    if not target.is_file() or target.read_text() != text:
+        target.write_text(text)
+
+
+_write_generated_pages()
+
+
+def _find_by_last_name(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: TextElement
+) -> reference | None:
+    """Resolve a name that a docstring gives without its module, if it is unique."""
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.domains.python_domain
+    last = node["reftarget"].rpartition(".")[2]
+    found = [name for name in domain.objects if name.rpartition(".")[2] == last]
+    if len(found) != 1:
+        return None
+    entry = domain.objects[found[0]]
+    return make_refnode(
+        app.builder, node["refdoc"], entry.docname, entry.node_id, content, found[0]
+    )
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("missing-reference", _find_by_last_name)

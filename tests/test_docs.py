@@ -1,0 +1,200 @@
+"""README and docs/: what they show runs, what they name exists, nothing is left out."""
+
+from __future__ import annotations
+
+import doctest
+import html
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from halfulp import cli
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
+    *(page for page in sorted(DOCS.rglob("*.md")) if page.name != "operator.md"),
+]
+
+# Blocks that are not run, by their language.
+NOT_RUN = {
+    "cpp": "C++: tests/native/onnxruntime_host.c makes the same calls",
+    "csharp": "C#: no compiler here",
+    "java": "Java: no compiler here",
+    "text": "output or a picture",
+    "{toctree}": "Sphinx",
+    "{eval-rst}": "Sphinx",
+}
+
+# Classes that are not made by hand, but returned.
+RETURNED = {
+    "halfulp.onnx.backend.Rep",
+    "halfulp.onnx.model_check.CheckReport",
+    "halfulp.onnx.model_check.Finding",
+    "halfulp.onnx.model_check.NodeFacts",
+    "halfulp.onnx.rewrite.Candidate",
+    "halfulp.onnx.rewrite.RewriteReport",
+}
+
+FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+each_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: str(page.relative_to(ROOT))
+)
+
+
+def _blocks(page: Path, language: str) -> Iterator[str]:
+    for found, text in FENCE.findall(page.read_text()):
+        if found == language:
+            yield text
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a reader: the examples, a model and an input of it."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    shutil.copy(ROOT / "examples/kmeans_digits_opset18.onnx", tmp_path / "model.onnx")
+    shutil.copy(ROOT / "examples/digits.npy", tmp_path / "x.npy")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@each_page
+def test_each_block_of_code_is_run_or_of_a_language_that_is_not(page: Path) -> None:
+    text = page.read_text()
+    blocks = FENCE.findall(text)
+    assert {language for language, _ in blocks} <= {"python", "console", *NOT_RUN}
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(blocks)
+
+
+@each_page
+def test_python_gives_what_is_shown(page: Path, reader: Path) -> None:
+    names: dict[str, object] = {}
+    runner = doctest.DocTestRunner(verbose=False)
+    parser = doctest.DocTestParser()
+    for text in _blocks(page, "python"):
+        test = parser.get_doctest(text, names, page.name, str(page), 0)
+        assert test.examples, text
+        assert runner.run(test, clear_globs=False).failed == 0
+        names.update(test.globs)
+
+
+@each_page
+def test_commands_end_well_and_print_what_is_shown(
+    page: Path, reader: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in _blocks(page, "console"):
+        commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+        assert commands, text
+        for command, shown in commands:
+            program, *arguments = shlex.split(command, comments=True)
+            if program == "make":
+                continue  # minutes; that the target exists is tested below
+            if program == "halfulp":
+                assert cli.main(arguments) == 0
+            else:
+                assert [program, arguments[0]] == ["python", "-c"], command
+                exec(compile(arguments[1], command, "exec"), {})
+            printed = capsys.readouterr().out
+            if shown:
+                assert printed.split() == shown.split()
+
+
+@each_page
+def test_targets_of_make_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for text in _blocks(page, "console"):
+        for target in re.findall(r"^\$ make ([\w-]+)", text, re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def _slug(title: str) -> str:
+    """The anchor of a heading, as GitHub and MyST make it."""
+    plain = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", html.unescape(title))
+    return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+
+
+def _anchors(page: Path) -> set[str]:
+    text = FENCE.sub("", page.read_text())
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {_slug(title) for title in titles} | set(
+        re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE)
+    )
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text()))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if file == DOCS / "operator.md":  # made when the site is built
+            continue
+        assert file.exists(), target
+        if anchor:
+            assert anchor in _anchors(file), target
+
+
+def test_sections_that_comments_name_exist() -> None:
+    named = []
+    for folder in ("native", "src/halfulp", "tests"):
+        for file in sorted((ROOT / folder).rglob("*")):
+            if file.suffix not in (".h", ".cpp", ".inc", ".py"):
+                continue
+            for line in file.read_text().splitlines():
+                match = re.search(r"(docs/[\w/-]+\.md)#", line)
+                anchors = re.findall(r"#([a-z][a-z0-9-]+)", line) if match else []
+                named += [(file.name, match[1], anchor) for anchor in anchors if match]
+    assert len({anchor for _, _, anchor in named}) >= 10
+    for file_name, page, anchor in named:
+        assert anchor in _anchors(ROOT / page), (file_name, page, anchor)
+
+
+def test_every_section_of_the_proof_is_named_by_code() -> None:
+    """A bound without a section, or a section without code, is a slip."""
+    code = "".join(
+        file.read_text() for file in sorted((ROOT / "native").glob("*.[hci]*"))
+    )
+    table = (DOCS / "exactness.md").read_text().split("| section | code |")[1]
+    for anchor in re.findall(r"^\| \[[^]]*\]\(#([\w-]+)\)", table, re.MULTILINE):
+        assert f"#{anchor}" in code, anchor
+
+
+def _public() -> Iterator[str]:
+    for module in ("halfulp", "halfulp.onnx", "halfulp.spec"):
+        for name in import_module(module).__all__:
+            yield f"{module}.{name}"
+    for name in ("prepare", "run_model", "run_node", "is_compatible", "supports_device"):
+        yield f"halfulp.onnx.backend.{name}"
+    for name in ("InferenceSession", "library_path", "register", "run"):
+        yield f"halfulp.onnxruntime.{name}"
+
+
+def test_the_reference_has_every_public_name_and_no_other() -> None:
+    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    directives = re.findall(r"^\.\. (?:auto\w+|module):: (halfulp[\w.]+)$", text, re.M)
+    assert len(directives) == len(set(directives))
+    # A module of the package is there by what it holds.
+    expected = {name for name in _public() if name != "halfulp.check_environment"}
+    assert set(directives) == expected | RETURNED
+
+
+def test_pages_are_in_the_contents() -> None:
+    index = (DOCS / "index.md").read_text()
+    entries = [
+        line
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```", index, re.M | re.S)
+        for line in block.splitlines()
+        if line and not line.startswith(":")
+    ]
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).with_suffix("").as_posix()
+        assert name == "index" or any(Path(name).match(entry) for entry in entries), name
