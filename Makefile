@@ -71,17 +71,17 @@ docs: .venv/docs
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --fresh-env \
 	  --doctree-dir build/doctrees docs build/docs
 
-# docs/benchmarks.md and its picture, from one run of half an hour on a quiet machine.
+# benchmarks/results, from one run of half an hour on a quiet machine, and the documents.
 bench: .venv/bench
-	$(BIN)/halfulp bench --memory --json build/benchmarks.json \
-	  --plot docs/benchmarks.svg --markdown build/benchmarks.md
-	cat build/benchmarks.md benchmarks/notes.md > docs/benchmarks.md
-	$(BIN)/halfulp bench onnxruntime --json build/benchmarks-onnxruntime.json \
-	  --plot docs/benchmarks-onnxruntime.svg --markdown docs/benchmarks-onnxruntime.md
+	$(BIN)/halfulp bench --memory --json benchmarks/results/speed.json
+	$(BIN)/halfulp bench onnxruntime --json benchmarks/results/onnxruntime.json
+	$(BIN)/python benchmarks/claims.py
 
 # The table "What others give" of the README.
-peers: .venv/peers
-	$(BIN)/python benchmarks/what_others_give.py
+peers: .venv/bench
+	$(BIN)/python benchmarks/what_others_give.py > build/peers.json
+	mv build/peers.json benchmarks/results/peers.json
+	$(BIN)/python benchmarks/claims.py
 
 clean:
 	rm -rf .venv build dist

@@ -1,10 +1,12 @@
-"""Print the README's table "What others give": five inputs, three answers each.
+"""Measure the README's table "What others give": five inputs, three answers each.
 
-Needs onnxruntime (`make peers` installs it). Takes about 2 GB of memory.
+Prints one JSON object, which claims.py shows as the table. Needs onnxruntime, which
+`make peers` installs, and about 2 GB of memory.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 from datetime import date
 from typing import Any
@@ -59,27 +61,33 @@ def _show(value: Any) -> str:
     return f"{first:.2f}" if first.dtype.kind == "f" else str(first)
 
 
+def _row(name: str, x: np.ndarray, axis: int | None) -> dict[str, str]:
+    one = x if axis is None else x[:, 0]
+    # Of equal elements: the oracle would take minutes for 10^8 terms.
+    exact = halfulp.exact_sum_square(one[:1]) * len(one)
+    if not (one == one[0]).all():
+        exact = halfulp.exact_sum_square(one)
+    with np.errstate(over="ignore"):
+        numpy = np.sum(np.square(x), axis=axis)
+    return {
+        "input": name,
+        "ONNX Runtime": _show(onnx_runtime(x, axis)),
+        "NumPy": _show(numpy),
+        "halfulp": _show(halfulp.sum_square(x, axis)),
+        "exact": f"{float(exact):.2f}" if x.dtype.kind == "f" else str(exact),
+    }
+
+
 def main() -> None:
-    """Print the table in Markdown."""
-    print("| input | ONNX Runtime | NumPy | halfulp | exact |")
-    print("|---|---|---|---|---|")
-    for name, make, axis in INPUTS:
-        x = make()
-        one = x if axis is None else x[:, 0]
-        # Of equal elements: the oracle would take minutes for 10^8 terms.
-        exact = halfulp.exact_sum_square(one[:1]) * len(one)
-        if not (one == one[0]).all():
-            exact = halfulp.exact_sum_square(one)
-        with np.errstate(over="ignore"):
-            numpy = np.sum(np.square(x), axis=axis)
-        answers = (onnx_runtime(x, axis), numpy, halfulp.sum_square(x, axis))
-        cells = [name, *map(_show, answers)]
-        cells.append(f"{float(exact):.2f}" if x.dtype.kind == "f" else str(exact))
-        print("| " + " | ".join(cells) + " |")
-    print(
-        f"\n{date.today()}, {platform.machine()}, onnxruntime {onnxruntime.__version__}, "
-        f"numpy {np.__version__}, onnx {onnx.__version__}, halfulp {halfulp.__version__}"
-    )
+    """Print what was measured, when and with what."""
+    modules = {"onnxruntime": onnxruntime, "numpy": np, "onnx": onnx, "halfulp": halfulp}
+    result = {
+        "date": date.today().isoformat(),
+        "machine": platform.machine(),
+        "versions": {name: module.__version__ for name, module in modules.items()},
+        "rows": [_row(name, make(), axis) for name, make, axis in INPUTS],
+    }
+    print(json.dumps(result, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":
