@@ -5,7 +5,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-onnxruntime-matrix test-interop test-aarch64 fuzz lint format stub bench peers clean
+.PHONY: run test test-onnxruntime-matrix test-interop test-aarch64 test-wheel fuzz lint format stub bench peers wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -40,6 +40,20 @@ test-aarch64: .venv/test
 	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
 	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases
 
+# dist/: the sdist, and the wheel that it gives alone, for this Python on this Linux. All
+# that they hold has one date, so that the same source gives the same bytes.
+wheel: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)
+wheel: .venv/wheel
+	rm -rf build/wheel dist
+	$(BIN)/python -m build --outdir build/wheel
+	PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheel/*.whl
+	mv build/wheel/*.tar.gz dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m auditwheel show dist/*.whl
+
+test-wheel: .venv/test wheel
+	$(BIN)/python -m pytest tests/test_wheel.py
+
 # A long exactness run: SECONDS of random cases against two independent oracles.
 SECONDS ?= 60
 fuzz: .venv/fuzz
@@ -49,6 +63,10 @@ lint: .venv/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	mkdir -p build
+	$(STUBGEN) -o build/_core.pyi
+	diff build/_core.pyi src/halfulp/_core.pyi
+	$(BIN)/python tests/stubtest.py halfulp._core
 	$(BIN)/clang-format --dry-run --Werror $(filter %.h %.cpp %.inc,$(CPP))
 
 format: .venv/lint
@@ -56,8 +74,9 @@ format: .venv/lint
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.h %.cpp %.inc,$(CPP))
 
+STUBGEN := $(BIN)/python -m nanobind.stubgen --quiet -m halfulp._core
 stub: .venv/lint
-	$(BIN)/python -m nanobind.stubgen -m halfulp._core -o src/halfulp/_core.pyi
+	$(STUBGEN) -o src/halfulp/_core.pyi
 
 # docs/benchmarks.md and its picture, from one run of half an hour on a quiet machine.
 bench: .venv/bench
