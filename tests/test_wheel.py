@@ -48,7 +48,8 @@ def wheel() -> Path:
 
 @pytest.fixture(scope="module")
 def names(wheel: Path) -> list[str]:
-    return zipfile.ZipFile(wheel).namelist()
+    entries = zipfile.ZipFile(wheel).infolist()
+    return [entry.filename for entry in entries if not entry.is_dir()]
 
 
 @pytest.fixture(scope="module")
