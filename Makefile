@@ -52,7 +52,7 @@ wheel: .venv/wheel
 	$(BIN)/python -m auditwheel show dist/*.whl
 
 test-wheel: .venv/test wheel
-	$(BIN)/python -m pytest tests/test_wheel.py
+	HALFULP_TEST_WHEEL=1 $(BIN)/python -m pytest tests/test_wheel.py
 
 # A long exactness run: SECONDS of random cases against two independent oracles.
 SECONDS ?= 60
