@@ -5,8 +5,8 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -n
 CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 conformance fuzz lint \
-  format stub bench peers clean
+.PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 test-wheel \
+  conformance fuzz lint format stub bench peers wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -47,6 +47,20 @@ conformance: .venv/test
 	-$(BIN)/halfulp verify halfulp onnxruntime+halfulp onnxruntime reference openvino torch \
 	  --markdown docs/conformance.md
 
+# dist/: the sdist, and the wheel that it gives alone, for this Python on this Linux. All
+# that they hold has one date, so that the same source gives the same bytes.
+wheel: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)
+wheel: .venv/wheel
+	rm -rf build/wheel dist
+	$(BIN)/python -m build --outdir build/wheel
+	PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheel/*.whl
+	mv build/wheel/*.tar.gz dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m auditwheel show dist/*.whl
+
+test-wheel: .venv/test wheel
+	HALFULP_TEST_WHEEL=1 $(BIN)/python -m pytest tests/test_wheel.py
+
 # A long exactness run: SECONDS of random cases against two independent oracles.
 SECONDS ?= 60
 fuzz: .venv/fuzz
@@ -56,6 +70,10 @@ lint: .venv/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	mkdir -p build
+	$(STUBGEN) -o build/_core.pyi
+	diff build/_core.pyi src/halfulp/_core.pyi
+	$(BIN)/python tests/stubtest.py halfulp._core
 	$(BIN)/clang-format --dry-run --Werror $(filter %.h %.cpp %.inc,$(CPP))
 
 format: .venv/lint
@@ -63,8 +81,9 @@ format: .venv/lint
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.h %.cpp %.inc,$(CPP))
 
+STUBGEN := $(BIN)/python -m nanobind.stubgen --quiet -m halfulp._core
 stub: .venv/lint
-	$(BIN)/python -m nanobind.stubgen -m halfulp._core -o src/halfulp/_core.pyi
+	$(STUBGEN) -o src/halfulp/_core.pyi
 
 # The documentation site, in build/docs. Warnings, broken references among them, are errors.
 docs: .venv/docs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 
 import hypothesis.strategies as st
 import numpy as np
@@ -134,6 +135,7 @@ def test_more_than_2_to_the_31_elements_broadcast() -> None:
     assert halfulp.sum_square(ones) == n - 2**32
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 def test_no_layout_is_copied() -> None:
     # A copy of the array would not fit the address space that is left.
     x = np.ones((4096, 8192), np.float32)

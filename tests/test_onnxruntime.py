@@ -562,6 +562,7 @@ def test_a_library_that_cannot_be_loaded_is_one_error(
         halfulp.onnxruntime.register(quiet())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names files as Linux does")
 def test_a_program_in_c_uses_the_library(tmp_path: Path) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
@@ -584,7 +585,9 @@ def test_a_program_in_c_uses_the_library(tmp_path: Path) -> None:
     assert "(ReduceSumSquare): keepdims is 2; allowed: 0 or 1" in done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
+@pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("nm"), reason="needs nm for ELF"
+)
 def test_the_library_exports_one_function_and_needs_no_python() -> None:
     path = halfulp.onnxruntime.library_path()
 

@@ -20,6 +20,8 @@ from halfulp import _core
 from halfulp.settings import check_environment
 from oracle import assert_same_bits, configuration, expected
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+
 LARGE = np.random.default_rng(5).standard_normal((512, 2048)).astype(np.float32)
 
 
@@ -75,6 +77,7 @@ def test_the_environment_sets_the_limit() -> None:
     assert _in_child(code, HALFULP_NUM_THREADS="3") == "3"
 
 
+@linux
 def test_the_default_is_the_cpus_that_this_process_may_use() -> None:
     cpu = min(os.sched_getaffinity(0))
     code = "print(halfulp.get_num_threads())"
@@ -92,6 +95,7 @@ def test_the_environment_chooses_the_kernels(target: str) -> None:
     assert _in_child(code, HALFULP_TARGET=target) == target
 
 
+@linux
 def test_one_thread_starts_no_other() -> None:
     code = (
         "import numpy as np, threading, os;"

@@ -15,6 +15,9 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+#if defined(__APPLE__)
+#include <dlfcn.h>
+#endif
 
 #include "../parallel.h"
 #include "../reduce.h"
@@ -369,6 +372,16 @@ OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
   return domain;
 }
 
+// This library must stay loaded. ELF's linker has an option for that, macOS's has none.
+void stay_loaded() {
+#if defined(__APPLE__)
+  Dl_info here;
+  if (dladdr(reinterpret_cast<void*>(&stay_loaded), &here)) {
+    dlopen(here.dli_fname, RTLD_LAZY | RTLD_NODELETE);
+  }
+#endif
+}
+
 // Of 1.x; GetApi would log an error where it is too old.
 int minor_release(const OrtApiBase* base) {
   int minor = 0;
@@ -384,6 +397,7 @@ OrtStatus* register_in(OrtSessionOptions* options, const OrtApiBase* base) noexc
       Runtime& runtime = runtime_of(found);
       if (!runtime.domain) {
         runtime.is_newer = minor_release(base) >= static_cast<int>(kNewerApiVersion);
+        stay_loaded();
         runtime.domain = make_domain(found);
       }
       check(api(AddCustomOpDomain, options, runtime.domain));
