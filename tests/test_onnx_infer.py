@@ -290,3 +290,9 @@ def test_large_initializers_need_not_be_serialized() -> None:
 def test_operators_of_others_are_passed_over() -> None:
     proto = model("(float[2,3] x) => (y) { z = f.Unknown(x) y = ReduceSumSquare(z) }")
     assert inferred(proto)["y"] is None
+
+
+def test_onnx_knows_no_operator_more_afterwards() -> None:
+    before = len(onnx.defs.get_all_schemas_with_history())
+    infer_shapes(model("(float[2] x) => (y) { y = ReduceSumSquare(x) }"))
+    assert len(onnx.defs.get_all_schemas_with_history()) == before

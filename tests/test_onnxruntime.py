@@ -449,7 +449,7 @@ def test_an_axis_out_of_range_is_the_error_that_it_is_in_python(
 
 def test_axes_that_are_no_list_are_an_error() -> None:
     for shape in ((), (1, 1)):
-        proto, feeds = reduce_model(DATA, axes=np.zeros(shape), form="const")
+        proto, feeds = reduce_model(DATA, axes=np.zeros(shape, np.int64), form="const")
         message = f"of rank {len(shape)}; allowed: a 1-D tensor"
         with pytest.raises(Exception, match=re.escape(message)):
             run(proto, feeds)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import onnx
@@ -53,6 +55,8 @@ from halfulp.spec.rules import (
 # The operator stands here while onnx infers: onnx passes over what it does not know of
 # an operator of its own, but asks those of other domains.
 _DOMAIN = "halfulp.inference"
+# onnx has one registry of operators.
+_LOCK = threading.Lock()
 
 
 def infer_shape(
@@ -227,7 +231,6 @@ def overridable(model: ModelProto) -> set[str]:
 
 def inferred(model: ModelProto) -> ModelProto:
     """Return the skeleton of `model`, which obeys the rules, with types inferred."""
-    _register()
     proto = skeleton(model)
     fixed = constants(model)
     kept = [tensor for tensor in proto.graph.initializer if tensor.name in fixed]
@@ -236,7 +239,8 @@ def inferred(model: ModelProto) -> ModelProto:
     _stand_in(proto, proto.graph.node, "")
     for function in proto.functions:
         _stand_in(function, function.node, f"function {function.name!r} > ")
-    return onnx.shape_inference.infer_shapes(proto)
+    with _registered():
+        return onnx.shape_inference.infer_shapes(proto)
 
 
 def _stand_in(
@@ -253,9 +257,19 @@ def _stand_in(
     scope.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
 
 
+@contextmanager
+def _registered() -> Iterator[None]:
+    """Let onnx know the operator of `_DOMAIN`, for as long as nobody else looks."""
+    with _LOCK:
+        onnx.defs.register_schema(_schema())
+        try:
+            yield
+        finally:
+            onnx.defs.deregister_schema(OPERATOR, 1, _DOMAIN)
+
+
 @functools.cache
-def _register() -> None:
-    """Tell onnx of the operator of `_DOMAIN`, once in the process."""
+def _schema() -> OpSchema:
     parameter, attribute = OpSchema.FormalParameter, OpSchema.Attribute
     attributes = {
         "axes": OpSchema.AttrType.INTS,
@@ -280,7 +294,7 @@ def _register() -> None:
         attributes=[attribute(k, v, required=False) for k, v in attributes.items()],
     )
     schema.set_type_and_shape_inference_function(_infer_node)
-    onnx.defs.register_schema(schema)
+    return schema
 
 
 def _infer_node(context: InferenceContext) -> None:
