@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "accumulator.h"
 #include "modes.h"
@@ -136,6 +137,7 @@ class Reduction {
         kept_(plan.kept.innermost()),
         input_format_(format_of(request.input_type)),
         output_format_(format_of(request.output_type)),
+        sum_format_(sum_format(input_format_)),
         bytes_(input_format_.bytes),
         terms_(plan.reduced.count()) {
     if (!input_format_.is_float) {
@@ -149,6 +151,7 @@ class Reduction {
     }
     kernel_ = kernel_for(method_);
     if (input_format_.is_float) round_ = find_rounder(request.output_type).function;
+    add_squares_ = add_squares_of(request.input_type);
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
   }
 
@@ -172,10 +175,16 @@ class Reduction {
     tiles_per_row_ = (kept_.count + tile_ - 1) / tile_;
     tasks_ = outer * tiles_per_row_;
     tasks_per_turn_ = std::max<std::int64_t>(1, tasks_ / (8 * threads));
-    if (tasks_ >= threads && threads > 1) {
+    const bool spread = tasks_ >= threads && threads > 1;
+    if (!spread) inner_threads_ = static_cast<int>(threads);
+    // All memory is had before anything is written: an update is whole or not at all.
+    for (std::int64_t i = 0; i < (spread ? threads : 1); ++i) {
+      workspaces_.push_back(std::make_unique<Workspace>(tile_, plan_.layout));
+      if (request_.states) workspaces_.back()->packed();
+    }
+    if (spread) {
       executor_.run(static_cast<int>(threads), [this] { work(); });
     } else {
-      inner_threads_ = static_cast<int>(threads);
       work();
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -201,7 +210,7 @@ class Reduction {
   void work() {
     try {
       const StandardModes modes;
-      Workspace workspace(tile_, plan_.layout);
+      Workspace& workspace = *workspaces_[next_workspace_.fetch_add(1)];
       for (;;) {
         const std::int64_t begin = next_task_.fetch_add(tasks_per_turn_);
         if (begin >= tasks_) return;
@@ -234,6 +243,7 @@ class Reduction {
   // Computes n outputs, neighbours along the innermost kept loop.
   void run_tile(const std::byte* input, std::byte* output, std::int64_t n,
                 Workspace& workspace) {
+    if (request_.states) return add_to_states(input, output, n, workspace);
     auto* results = reinterpret_cast<std::byte*>(workspace.results);
     if (exact_) {
       for (std::int64_t i = 0; i < n; ++i) {
@@ -355,38 +365,50 @@ class Reduction {
   void sum_terms(Method method, const std::byte* input, std::int64_t n, const States& states,
                  Workspace& workspace) {
     if (terms_ == 0) return clear(method, states, n);
-    int widest = 0;
-    for (int i = 1; i < plan_.reduced.size; ++i) {
-      if (plan_.reduced.loops[i].count > plan_.reduced.loops[widest].count) widest = i;
-    }
-    const Loop& split = plan_.reduced.loops[widest];
-    const std::int64_t parts = std::min<std::int64_t>(inner_threads_, split.count);
-    if (parts <= 1) {
-      sum_loops(method, plan_.reduced, input, n, states, workspace);
-      return;
-    }
+    if (parts() <= 1) return sum_loops(method, plan_.reduced, input, n, states, workspace);
     clear(method, states, n);
+    for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
+      Workspace own(n, plan_.layout);
+      if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
+      sum_loops(method, loops, data, n, own.sums, own);
+      const std::lock_guard<std::mutex> guard(mutex);
+      for (std::int64_t i = 0; i < n; ++i) merge(method, states, i, own.sums, i);
+    });
+  }
+
+  // The reduced loop that threads share where outputs are too few.
+  int longest_loop() const {
+    int longest = 0;
+    for (int i = 1; i < plan_.reduced.size; ++i) {
+      if (plan_.reduced.loops[i].count > plan_.reduced.loops[longest].count) longest = i;
+    }
+    return longest;
+  }
+
+  std::int64_t parts() const {
+    return std::min<std::int64_t>(inner_threads_, plan_.reduced.loops[longest_loop()].count);
+  }
+
+  // Calls sum(loops, input, mutex) for parts() parts that make up all terms, at once.
+  template <class F>
+  void for_each_part(const std::byte* input, F sum) const {
+    const int longest = longest_loop();
+    const Loop& split = plan_.reduced.loops[longest];
+    const std::int64_t count = parts();
     std::atomic<std::int64_t> next{0};
     std::mutex mutex;
     std::exception_ptr failure;
-    const auto sum_parts = [&] {
-      const StandardModes modes;
-      for (;;) {
-        const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
-        if (part >= parts) return;
-        const std::int64_t begin = split.count * part / parts;
-        Loops loops = plan_.reduced;
-        loops.loops[widest].count = split.count * (part + 1) / parts - begin;
-        Workspace own(n, plan_.layout);
-        if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
-        sum_loops(method, loops, input + begin * split.input, n, own.sums, own);
-        const std::lock_guard<std::mutex> guard(mutex);
-        for (std::int64_t i = 0; i < n; ++i) merge(method, states, i, own.sums, i);
-      }
-    };
-    executor_.run(static_cast<int>(parts), [&] {
+    executor_.run(static_cast<int>(count), [&] {
       try {
-        sum_parts();
+        const StandardModes modes;
+        for (;;) {
+          const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+          if (part >= count) return;
+          const std::int64_t begin = split.count * part / count;
+          Loops loops = plan_.reduced;
+          loops.loops[longest].count = split.count * (part + 1) / count - begin;
+          sum(loops, input + begin * split.input, mutex);
+        }
       } catch (...) {
         const std::lock_guard<std::mutex> guard(mutex);
         failure = std::current_exception();
@@ -471,50 +493,65 @@ class Reduction {
 
   // The result of one output from its exact sum.
   std::uint64_t resolve(const std::byte* input, Workspace& workspace) const {
-    switch (request_.input_type) {
-      case Type::bfloat16:
-        return resolve_as<Type::bfloat16>(input, workspace);
-      case Type::float16:
-        return resolve_as<Type::float16>(input, workspace);
-      case Type::float32:
-        return resolve_as<Type::float32>(input, workspace);
-      case Type::float64:
-        return resolve_as<Type::float64>(input, workspace);
-      case Type::int32:
-        return resolve_as<Type::int32>(input, workspace);
-      case Type::int64:
-        return resolve_as<Type::int64>(input, workspace);
-      case Type::uint32:
-        return resolve_as<Type::uint32>(input, workspace);
-      case Type::uint64:
-        return resolve_as<Type::uint64>(input, workspace);
-    }
-    __builtin_unreachable();
-  }
-
-  template <Type type>
-  std::uint64_t resolve_as(const std::byte* input, Workspace& workspace) const {
-    Accumulator<type> sum;
-    for_each_chunk(input, workspace, [&](const std::byte* data, std::int64_t n) {
-      const auto* x = reinterpret_cast<const Bits<type>*>(data);
-      for (std::int64_t i = 0; i < n; ++i) sum.add(x[i]);
-    });
-    if constexpr (!format_of(type).is_float) {
-      const std::uint64_t* digits = sum.digits();
+    std::uint64_t digits[kMostDigits] = {};
+    add_exactly(plan_.reduced, input, digits, workspace);
+    if (!input_format_.is_float) {
       const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
       if (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0)) {
         throw SumOverflow{{digits[0], digits[1], digits[2]}};
       }
     }
-    return sum.result(output_format_);
+    return round_sum(input_format_, digits, output_format_);
+  }
+
+  // Adds the terms of one output to its exact sum.
+  void add_exactly(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
+                   Workspace& workspace) const {
+    for_each_chunk(reduced, input, workspace, [&](const std::byte* data, std::int64_t n) {
+      add_squares_(digits, data, n);
+    });
+  }
+
+  // Adds the terms of n neighbouring outputs to their states; to none of them if it throws.
+  void add_to_states(const std::byte* input, std::byte* output, std::int64_t n,
+                     Workspace& workspace) {
+    const auto state_of = [&](std::int64_t i) {
+      return reinterpret_cast<std::uint64_t*>(output + i * kept_.output);
+    };
+    if (parts() <= 1) return add_part(plan_.reduced, input, n, state_of, workspace);
+    const int size = sum_format_.state_digits;
+    std::vector<std::uint64_t> sums(n * size);
+    for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
+      Workspace own(n, plan_.layout);
+      std::vector<std::uint64_t> part(n * size);
+      add_part(loops, data, n, [&](std::int64_t i) { return &part[i * size]; }, own);
+      const std::lock_guard<std::mutex> guard(mutex);
+      for (std::int64_t i = 0; i < n; ++i) {
+        add_to_state(input_format_, &sums[i * size], &part[i * size]);
+      }
+    });
+    for (std::int64_t i = 0; i < n; ++i) {
+      add_to_state(input_format_, state_of(i), &sums[i * size]);
+    }
+  }
+
+  template <class StateOf>
+  void add_part(const Loops& reduced, const std::byte* input, std::int64_t n, StateOf state_of,
+                Workspace& workspace) const {
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::uint64_t digits[kMostDigits] = {};
+      add_exactly(reduced, input + i * kept_.input, digits, workspace);
+      add_to_state(input_format_, state_of(i), digits, digits[2]);
+    }
   }
 
   // Calls f(data, n) for n terms of one output side by side at a time, until all were seen.
   template <class F>
-  void for_each_chunk(const std::byte* input, Workspace& workspace, F f) const {
+  void for_each_chunk(const Loops& reduced, const std::byte* input, Workspace& workspace,
+                      F f) const {
     if (terms_ == 0) return;
-    const Loop& inner = plan_.reduced.innermost();
-    for_each_outer(plan_.reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
+    const Loop& inner = reduced.innermost();
+    for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       const std::byte* data = input + in;
       if (readable(data, inner.input)) {
         f(data, inner.count);
@@ -542,11 +579,13 @@ class Reduction {
   const Loop& kept_;
   const Format& input_format_;
   const Format& output_format_;
+  const SumFormat sum_format_;
   const std::int64_t bytes_;
   const std::int64_t terms_;
   Method method_;
   Function kernel_;  // of method_
   decltype(Rounder::function) round_ = nullptr;
+  AddSquares add_squares_;
   bool exact_;  // every output is summed exactly
 
   // Tasks are tiles of outputs; inner_threads_ share the terms of each.
@@ -555,6 +594,8 @@ class Reduction {
   std::int64_t tasks_ = 0;
   std::int64_t tasks_per_turn_ = 1;
   int inner_threads_ = 1;
+  std::vector<std::unique_ptr<Workspace>> workspaces_;  // one for each thread
+  std::atomic<std::size_t> next_workspace_{0};
   std::atomic<std::int64_t> next_task_{0};
   std::mutex mutex_;
   std::exception_ptr failure_;
