@@ -60,6 +60,32 @@ inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
   }
 }
 
+// Adds value * 2^shift to `size` digits, modulo 2^(64 size). With shift < 0 the value must be
+// a multiple of 2^-shift.
+inline void add_signed(std::uint64_t* digits, int size, int128 value, int shift) {
+  if (shift < 0) {
+    value >>= -shift;
+    shift = 0;
+  }
+  const int bit = shift % 64;
+  std::uint64_t* digit = digits + shift / 64;
+  const std::uint64_t* const end = digits + size;
+  const uint128 low = static_cast<uint128>(value) << bit;
+  const auto top = static_cast<std::uint64_t>(bit == 0 ? value >> 127 : value >> (128 - bit));
+  uint128 sum = uint128{digit[0]} + static_cast<std::uint64_t>(low);
+  digit[0] = static_cast<std::uint64_t>(sum);
+  sum = (sum >> 64) + digit[1] + static_cast<std::uint64_t>(low >> 64);
+  digit[1] = static_cast<std::uint64_t>(sum);
+  sum = (sum >> 64) + top;
+  for (digit += 2; digit != end; ++digit) {
+    // What is above value is its sign: all ones, or zeros.
+    sum += *digit;
+    *digit = static_cast<std::uint64_t>(sum);
+    sum = (sum >> 64) + (value < 0 ? ~std::uint64_t{0} : 0);
+    if (static_cast<std::uint64_t>(sum) == 0) return;
+  }
+}
+
 // The flags of a float sum.
 inline std::uint64_t flags_of(const SumFormat& sum, const std::uint64_t* digits) {
   return digits[sum.digits - 1] & (kNan | kInfinite);

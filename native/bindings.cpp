@@ -375,6 +375,9 @@ std::vector<std::string> kernel_names() {
   for (std::size_t i = 0; i < target.kernel_count; ++i) {
     names.emplace_back(target.kernels[i].name);
   }
+  for (std::size_t i = 0; i < target.exact_kernel_count; ++i) {
+    names.emplace_back(target.exact_kernels[i].name);
+  }
   for (std::size_t i = 0; i < target.rounder_count; ++i) {
     names.emplace_back(target.rounders[i].name);
   }

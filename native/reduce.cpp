@@ -32,15 +32,23 @@ constexpr std::int64_t kNearColumns = 16;
 // Memory for one thread and tiles of at most n outputs.
 class Workspace {
  public:
-  Workspace(std::int64_t outputs, Layout layout) {
+  Workspace(std::int64_t outputs, Layout layout, bool exact) {
     const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
-    memory_.reset(new std::byte[bytes(n, layout)]);
+    const bool columns = layout == Layout::columns;
+    const std::int64_t lanes = columns ? (n + 64) * (exact ? kExactLaneBytes : kLaneBytes) : 0;
+    memory_.reset(new std::byte[64 + lanes + n * (exact ? kExactBytes : kBytes)]);
     scratch_ = align(memory_.get());
-    std::byte* next = scratch_ + (layout == Layout::columns ? (n + 64) * kLaneBytes : 0);
+    std::byte* next = scratch_ + lanes;
     const auto take = [&](auto*& array) {
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
       next += n * sizeof *array;
     };
+    if (exact) {
+      for (std::int64_t*& part : parts.part) take(part);
+      take(parts.exponent);
+      packed();
+      return;
+    }
     take(sums.hi);
     take(sums.lo);
     take(sums.bound);
@@ -54,8 +62,9 @@ class Workspace {
   }
 
   // Most of what an output needs, lanes of a columns kernel included.
-  static constexpr std::int64_t kBytesPerOutput =
-      7 * sizeof(double) + sizeof(int) + 1 + kLaneBytes;
+  static std::int64_t bytes_per_output(bool exact) {
+    return exact ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
+  }
 
   void* scratch() { return scratch_; }
 
@@ -69,13 +78,13 @@ class Workspace {
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, in refine
   std::uint8_t* open;
+  Parts parts;  // instead of all these, if exact
 
  private:
-  static std::int64_t bytes(std::int64_t n, Layout layout) {
-    const auto lanes = static_cast<std::int64_t>(kLaneBytes);
-    return 64 + n * (kBytesPerOutput - lanes) +
-           (layout == Layout::columns ? (n + 64) * lanes : 0);
-  }
+  static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
+  static constexpr std::int64_t kExactBytes =
+      kMostParts * sizeof(std::int64_t) + sizeof(std::int32_t);
+
   static std::byte* align(std::byte* address) {
     return address + (-reinterpret_cast<std::uintptr_t>(address) & 63);
   }
@@ -87,6 +96,14 @@ class Workspace {
 
 // A matrix of fewer columns is folded to this many.
 constexpr std::int64_t kFoldedColumns = 512;
+
+// Of columns summed exactly: bytes read twice, so that they stay in the second cache; and
+// how many a packed copy is wide.
+constexpr std::int64_t kBlockBytes = 1024 * 1024;
+constexpr std::int64_t kPackedColumns = 64;
+
+// Fewer terms are added to a sum one by one.
+constexpr std::int64_t kFewTerms = 8;
 
 // Adds state j of `more` to state i.
 void merge(Method method, const States& states, std::int64_t i, const States& more,
@@ -152,6 +169,8 @@ class Reduction {
     kernel_ = kernel_for(method_);
     if (input_format_.is_float) round_ = find_rounder(request.output_type).function;
     add_squares_ = add_squares_of(request.input_type);
+    exact_rows_ = find_exact_kernel(Layout::rows, request.input_type);
+    exact_columns_ = find_exact_kernel(Layout::columns, request.input_type);
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
   }
 
@@ -179,8 +198,7 @@ class Reduction {
     if (!spread) inner_threads_ = static_cast<int>(threads);
     // All memory is had before anything is written: an update is whole or not at all.
     for (std::int64_t i = 0; i < (spread ? threads : 1); ++i) {
-      workspaces_.push_back(std::make_unique<Workspace>(tile_, plan_.layout));
-      if (request_.states) workspaces_.back()->packed();
+      workspaces_.push_back(workspace_for(tile_));
     }
     if (spread) {
       executor_.run(static_cast<int>(threads), [this] { work(); });
@@ -194,11 +212,16 @@ class Reduction {
   // Wide enough to read whole pages of a row; no wider than needed, to stay in the cache.
   std::int64_t widest_tile(std::int64_t threads) const {
     if (plan_.layout == Layout::rows) return kSmallestTile;
-    const bool few_rows = plan_.reduced.innermost().count < 64;
+    const bool few_rows = request_.states || plan_.reduced.innermost().count < 64;
     const std::int64_t wanted = few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile);
     const std::int64_t share = kMostScratch / threads - kPackBytes;
-    const std::int64_t room = share / Workspace::kBytesPerOutput / 64 * 64;
+    const std::int64_t room = share / Workspace::bytes_per_output(request_.states) / 64 * 64;
     return std::max(kSmallestTile, std::min(wanted, room));
+  }
+
+  std::unique_ptr<Workspace> workspace_for(std::int64_t n) const {
+    if (request_.states) n = std::max(n, kFoldedColumns);
+    return std::make_unique<Workspace>(n, plan_.layout, request_.states);
   }
 
   // A tile of columns narrower than this would read cache lines in part.
@@ -368,7 +391,7 @@ class Reduction {
     if (parts() <= 1) return sum_loops(method, plan_.reduced, input, n, states, workspace);
     clear(method, states, n);
     for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
-      Workspace own(n, plan_.layout);
+      Workspace own(n, plan_.layout, false);
       if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
       sum_loops(method, loops, data, n, own.sums, own);
       const std::lock_guard<std::mutex> guard(mutex);
@@ -452,7 +475,7 @@ class Reduction {
     const std::int64_t wide = folds * columns;
     const std::int64_t wide_rows = rows / folds;
     const std::int64_t rest = rows % folds;
-    Workspace own(wide, Layout::columns);
+    Workspace own(wide, Layout::columns, false);
     if (method == Method::grid) {
       for (std::int64_t j = 0; j < wide; ++j) own.sums.hi[j] = states.hi[j % columns];
     }
@@ -507,9 +530,53 @@ class Reduction {
   // Adds the terms of one output to its exact sum.
   void add_exactly(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
                    Workspace& workspace) const {
-    for_each_chunk(reduced, input, workspace, [&](const std::byte* data, std::int64_t n) {
-      add_squares_(digits, data, n);
-    });
+    for_each_chunk(reduced, input, workspace,
+                   [&](const std::byte* data, std::int64_t n) { add_run(data, n, digits); });
+  }
+
+  // Adds the squares of n elements side by side to an exact sum.
+  void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits) const {
+    constexpr std::int64_t kColumns = kExactColumns;
+    constexpr std::int64_t kRows = 16;
+    std::int64_t part[kMostParts][kRows];
+    std::int32_t exponent[kRows];
+    const Parts parts = {{part[0], part[1], part[2], part[3]}, exponent};
+    while (n >= kFewTerms) {
+      const std::int64_t columns = std::min(n, kColumns);
+      const std::int64_t rows = std::max<std::int64_t>(1, std::min(n / kColumns, kRows));
+      const std::size_t count =
+          exact_rows_(data, columns * bytes_, rows, columns, parts, nullptr);
+      for (std::int64_t i = 0; i < rows; ++i, data += columns * bytes_) {
+        if (exponent[i] == kNotExact) {
+          add_squares_(digits, data, columns);
+        } else {
+          add_parts(parts + i, count, digits);
+        }
+      }
+      n -= rows * columns;
+    }
+    add_squares_(digits, data, n);
+  }
+
+  // Adds the first output of a kernel to an exact sum.
+  void add_parts(const Parts& parts, std::size_t count, std::uint64_t* digits) const {
+    if (input_format_.is_float && flags_of(sum_format_, digits) != 0) return;
+    const int step = part_step(input_format_.type);
+    for (std::size_t f = 0; f < count; f += 2) {
+      // Two at a time, in units of the finer one; each is below 2^60 in size.
+      int128 value = parts.part[f][0];
+      int exponent = parts.exponent[0] + static_cast<int>(f) * step - sum_format_.exponent;
+      if (f + 1 < count) {
+        const int128 next = parts.part[f + 1][0];
+        if (step > 0) {
+          value += next << step;
+        } else {
+          value = (value << -step) + next;
+          exponent += step;
+        }
+      }
+      add_signed(digits, sum_format_.digits, value, exponent);
+    }
   }
 
   // Adds the terms of n neighbouring outputs to their states; to none of them if it throws.
@@ -522,9 +589,9 @@ class Reduction {
     const int size = sum_format_.state_digits;
     std::vector<std::uint64_t> sums(n * size);
     for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
-      Workspace own(n, plan_.layout);
+      const std::unique_ptr<Workspace> own = workspace_for(n);
       std::vector<std::uint64_t> part(n * size);
-      add_part(loops, data, n, [&](std::int64_t i) { return &part[i * size]; }, own);
+      add_part(loops, data, n, [&](std::int64_t i) { return &part[i * size]; }, *own);
       const std::lock_guard<std::mutex> guard(mutex);
       for (std::int64_t i = 0; i < n; ++i) {
         add_to_state(input_format_, &sums[i * size], &part[i * size]);
@@ -535,13 +602,87 @@ class Reduction {
     }
   }
 
+  // Calls add(digits) with digits to which it adds, and which then are part of a state.
+  template <class Add>
+  void with_digits(std::uint64_t* state, Add add) const {
+    if (input_format_.is_float) return add(state);
+    std::uint64_t digits[3] = {};
+    add(digits);
+    add_to_state(input_format_, state, digits, digits[2]);
+  }
+
   template <class StateOf>
   void add_part(const Loops& reduced, const std::byte* input, std::int64_t n, StateOf state_of,
                 Workspace& workspace) const {
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::uint64_t digits[kMostDigits] = {};
-      add_exactly(reduced, input + i * kept_.input, digits, workspace);
-      add_to_state(input_format_, state_of(i), digits, digits[2]);
+    if (terms_ == 0) return;
+    if (plan_.layout == Layout::rows) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        with_digits(state_of(i), [&](std::uint64_t* digits) {
+          add_exactly(reduced, input + i * kept_.input, digits, workspace);
+        });
+      }
+      return;
+    }
+    const Loop& inner = reduced.innermost();
+    for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
+      const std::byte* data = input + in;
+      if (!readable(data, kept_.input) || inner.input % bytes_ != 0) {
+        add_packed_columns(data, inner, n, state_of, workspace);
+      } else if (inner.count >= 2 * kFoldedColumns && n < kFoldedColumns / 4 &&
+                 inner.input == n * bytes_) {
+        const std::int64_t folds = kFoldedColumns / n;
+        const std::int64_t wide = folds * n;
+        const std::int64_t rows = inner.count / folds;
+        add_columns(
+            data, rows, wide * bytes_, wide, [&](std::int64_t j) { return state_of(j % n); },
+            workspace);
+        add_columns(data + rows * wide * bytes_, inner.count % folds, n * bytes_, n, state_of,
+                    workspace);
+      } else {
+        add_columns(data, inner.count, inner.input, n, state_of, workspace);
+      }
+    });
+  }
+
+  template <class StateOf>
+  void add_packed_columns(const std::byte* data, const Loop& inner, std::int64_t columns,
+                          StateOf state_of, Workspace& workspace) const {
+    const std::int64_t width = std::min(columns, kPackedColumns);
+    const std::int64_t height = kPackBytes / bytes_ / width;
+    for (std::int64_t i = 0; i < inner.count; i += height) {
+      for (std::int64_t j = 0; j < columns; j += width) {
+        const std::int64_t m = std::min(height, inner.count - i);
+        const std::int64_t n = std::min(width, columns - j);
+        pack(workspace.packed(), data + i * inner.input + j * kept_.input, m, inner.input, n,
+             kept_.input, bytes_, request_.byte_swapped);
+        add_columns(
+            workspace.packed(), m, n * bytes_, n,
+            [&](std::int64_t k) { return state_of(j + k); }, workspace);
+      }
+    }
+  }
+
+  // Adds column j of a matrix to the state state_of(j).
+  template <class StateOf>
+  void add_columns(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
+                   std::int64_t columns, StateOf state_of, Workspace& workspace) const {
+    const std::int64_t wanted = kBlockBytes / (columns * bytes_) / 8 * 8;
+    const std::int64_t height =
+        std::max<std::int64_t>(kFewTerms, std::min<std::int64_t>(wanted, kExactRows));
+    for (std::int64_t row = 0; row < rows; row += height, data += height * row_stride) {
+      const std::int64_t m = std::min(height, rows - row);
+      const Parts& parts = workspace.parts;
+      const std::size_t count =
+          exact_columns_(data, row_stride, m, columns, parts, workspace.scratch());
+      for (std::int64_t j = 0; j < columns; ++j) {
+        with_digits(state_of(j), [&](std::uint64_t* digits) {
+          if (parts.exponent[j] != kNotExact) return add_parts(parts + j, count, digits);
+          std::uint64_t column[kExactRows];
+          auto* terms = reinterpret_cast<std::byte*>(column);
+          pack(terms, data + j * bytes_, 1, 0, m, row_stride, bytes_, false);
+          add_squares_(digits, terms, m);
+        });
+      }
     }
   }
 
@@ -586,6 +727,8 @@ class Reduction {
   Function kernel_;  // of method_
   decltype(Rounder::function) round_ = nullptr;
   AddSquares add_squares_;
+  ExactFunction exact_rows_;
+  ExactFunction exact_columns_;
   bool exact_;  // every output is summed exactly
 
   // Tasks are tiles of outputs; inner_threads_ share the terms of each.
