@@ -75,13 +75,6 @@ constexpr int kFloat16Head = 2 * (Fold<Type::float16>::kFormat.emax + 1) + kLogS
 static_assert(kFloat16Head + Fold<Type::float16>::kStep - 52 <=
               2 * Fold<Type::float16>::kFormat.least_exponent());
 
-constexpr double power_of_two(int exponent) {
-  double power = 1;
-  for (; exponent > 0; --exponent) power *= 2;
-  for (; exponent < 0; ++exponent) power *= 0.5;
-  return power;
-}
-
 inline double head_of(int exponent) {
   return bits_to_double(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
@@ -93,7 +86,7 @@ struct FoldLane {
   void start(Vector head) {
     a[0] = head;
     for (std::size_t f = 1; f < folds; ++f) {
-      a[f] = head * (1.5 * power_of_two(static_cast<int>(f) * Fold<type>::kStep));
+      a[f] = head * (head_of(static_cast<int>(f) * Fold<type>::kStep) * 1.5);
     }
   }
 
