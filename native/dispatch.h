@@ -57,9 +57,9 @@ constexpr int part_step(Type type) {
 // Sums a block: of Layout::rows at most kExactColumns columns, of Layout::columns at most
 // kExactRows rows, with (columns + 64) * kExactLaneBytes of scratch memory aligned to 64
 // bytes. Sets at most kMostParts parts and returns how many.
-inline constexpr std::size_t kExactColumns = 2048;
+inline constexpr std::size_t kExactColumns = 4096;
 inline constexpr std::size_t kExactRows = 256;
-inline constexpr std::size_t kExactLaneBytes = 48;
+inline constexpr std::size_t kExactLaneBytes = 56;
 using ExactFunction = std::size_t (*)(const std::byte* data, std::ptrdiff_t row_stride,
                                       std::size_t rows, std::size_t columns, const Parts& parts,
                                       void* scratch);

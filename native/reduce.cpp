@@ -103,7 +103,7 @@ constexpr std::int64_t kBlockBytes = 1024 * 1024;
 constexpr std::int64_t kPackedColumns = 64;
 
 // Fewer terms are added to a sum one by one.
-constexpr std::int64_t kFewTerms = 8;
+constexpr std::int64_t kFewTerms = 64;
 
 // Adds state j of `more` to state i.
 void merge(Method method, const States& states, std::int64_t i, const States& more,
@@ -668,7 +668,7 @@ class Reduction {
                    std::int64_t columns, StateOf state_of, Workspace& workspace) const {
     const std::int64_t wanted = kBlockBytes / (columns * bytes_) / 8 * 8;
     const std::int64_t height =
-        std::max<std::int64_t>(kFewTerms, std::min<std::int64_t>(wanted, kExactRows));
+        std::max<std::int64_t>(8, std::min<std::int64_t>(wanted, kExactRows));
     for (std::int64_t row = 0; row < rows; row += height, data += height * row_stride) {
       const std::int64_t m = std::min(height, rows - row);
       const Parts& parts = workspace.parts;
