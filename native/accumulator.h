@@ -1,5 +1,5 @@
 // Exact sums of squares: integers wide enough for every square of a type.
-// May include formats.h and rounding.h only.
+// May include dispatch.h, formats.h and rounding.h only.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "dispatch.h"
 #include "formats.h"
 #include "rounding.h"
 
@@ -70,19 +71,19 @@ inline void add_signed(std::uint64_t* digits, int size, int128 value, int shift)
   const int bit = shift % 64;
   std::uint64_t* digit = digits + shift / 64;
   const std::uint64_t* const end = digits + size;
-  const uint128 low = static_cast<uint128>(value) << bit;
-  const auto top = static_cast<std::uint64_t>(bit == 0 ? value >> 127 : value >> (128 - bit));
-  uint128 sum = uint128{digit[0]} + static_cast<std::uint64_t>(low);
+  const auto low = static_cast<std::uint64_t>(value);
+  const auto high = static_cast<std::int64_t>(value >> 64);
+  uint128 sum = uint128{digit[0]} + (low << bit);
   digit[0] = static_cast<std::uint64_t>(sum);
-  sum = (sum >> 64) + digit[1] + static_cast<std::uint64_t>(low >> 64);
+  sum = (sum >> 64) + digit[1] +
+        (static_cast<std::uint64_t>(high) << bit | low >> 1 >> (63 - bit));
   digit[1] = static_cast<std::uint64_t>(sum);
-  sum = (sum >> 64) + top;
-  for (digit += 2; digit != end; ++digit) {
-    // What is above value is its sign: all ones, or zeros.
+  sum = (sum >> 64) + static_cast<std::uint64_t>(high >> 1 >> (63 - bit));
+  for (digit += 2; digit != end && static_cast<std::uint64_t>(sum) != 0; ++digit) {
     sum += *digit;
     *digit = static_cast<std::uint64_t>(sum);
-    sum = (sum >> 64) + (value < 0 ? ~std::uint64_t{0} : 0);
-    if (static_cast<std::uint64_t>(sum) == 0) return;
+    // Above the value is its sign: ones or zeros.
+    sum = (sum >> 64) + static_cast<std::uint64_t>(high >> 63);
   }
 }
 
@@ -130,30 +131,6 @@ void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
   }
 }
 
-using AddSquares = void (*)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
-
-inline AddSquares add_squares_of(Type type) {
-  switch (type) {
-    case Type::bfloat16:
-      return &add_squares<Type::bfloat16>;
-    case Type::float16:
-      return &add_squares<Type::float16>;
-    case Type::float32:
-      return &add_squares<Type::float32>;
-    case Type::float64:
-      return &add_squares<Type::float64>;
-    case Type::int32:
-      return &add_squares<Type::int32>;
-    case Type::int64:
-      return &add_squares<Type::int64>;
-    case Type::uint32:
-      return &add_squares<Type::uint32>;
-    case Type::uint64:
-      return &add_squares<Type::uint64>;
-  }
-  __builtin_unreachable();
-}
-
 // The sum of `input` elements correctly rounded to `output`, of its kind; for integers,
 // modulo 2^64.
 inline std::uint64_t round_sum(const Format& input, const std::uint64_t* digits,
@@ -189,6 +166,112 @@ inline void add_to_state(const Format& format, std::uint64_t* state, const std::
     state[i] = static_cast<std::uint64_t>(digit);
     carry = static_cast<std::uint64_t>(digit >> 64);
   }
+}
+
+// Adds the first output of a kernel to a sum.
+template <Type type>
+void add_parts(std::uint64_t* digits, const Parts& parts, std::size_t count) {
+  constexpr SumFormat kSum = sum_format(format_of(type));
+  constexpr int kStep = part_step(type);
+  if (format_of(type).is_float && flags_of(kSum, digits) != 0) return;
+  for (std::size_t f = 0; f < count; f += 2) {
+    // Two at a time, in units of the finer one; each is below 2^60 in size.
+    int128 value = parts.part[f][0];
+    int exponent = parts.exponent[0] + static_cast<int>(f) * kStep - kSum.exponent;
+    if (f + 1 < count) {
+      const int128 next = parts.part[f + 1][0];
+      if (kStep > 0) {
+        value += next * (int128{1} << (kStep > 0 ? kStep : 0));
+      } else {
+        value = value * (int128{1} << (kStep > 0 ? 0 : -kStep)) + next;
+        exponent += kStep;
+      }
+    }
+    add_signed(digits, kSum.digits, value, exponent);
+  }
+}
+
+// Adds to a state what `add` adds to digits.
+template <Type type, class Add>
+void with_digits(std::uint64_t* state, Add add) {
+  if constexpr (format_of(type).is_float) {
+    add(state);
+  } else {
+    std::uint64_t digits[3] = {};
+    add(digits);
+    add_to_state(format_of(type), state, digits, digits[2]);
+  }
+}
+
+// Where n states are: state j is that of j % period.
+struct StateArray {
+  std::byte* first;
+  std::ptrdiff_t stride;
+  std::int64_t period;
+
+  std::uint64_t* operator()(std::int64_t j) const {
+    if (j >= period) j %= period;
+    return reinterpret_cast<std::uint64_t*>(first + j * stride);
+  }
+};
+
+// Adds output j of a kernel, of n, to state j; returns whether it found one not exact.
+template <Type type>
+bool add_outputs(const StateArray& states, const Parts& parts, std::size_t count,
+                 std::int64_t n) {
+  bool all = true;
+  for (std::int64_t j = 0; j < n; ++j) {
+    if (parts.exponent[j] == kNotExact) {
+      all = false;
+      continue;
+    }
+    with_digits<type>(
+        states(j), [&](std::uint64_t* digits) { add_parts<type>(digits, parts + j, count); });
+  }
+  return !all;
+}
+
+// Adds the squares of n elements side by side to a state.
+template <Type type>
+void add_squares_to_state(std::uint64_t* state, const std::byte* data, std::int64_t n) {
+  with_digits<type>(state, [&](std::uint64_t* digits) { add_squares<type>(digits, data, n); });
+}
+
+// All this for one type.
+struct Exactly {
+  void (*add_squares)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
+  void (*add_squares_to_state)(std::uint64_t* state, const std::byte* data, std::int64_t n);
+  void (*add_parts)(std::uint64_t* digits, const Parts& parts, std::size_t count);
+  bool (*add_outputs)(const StateArray& states, const Parts& parts, std::size_t count,
+                      std::int64_t n);
+};
+
+template <Type type>
+constexpr Exactly exactly_as() {
+  return {&add_squares<type>, &add_squares_to_state<type>, &add_parts<type>,
+          &add_outputs<type>};
+}
+
+inline Exactly exactly(Type type) {
+  switch (type) {
+    case Type::bfloat16:
+      return exactly_as<Type::bfloat16>();
+    case Type::float16:
+      return exactly_as<Type::float16>();
+    case Type::float32:
+      return exactly_as<Type::float32>();
+    case Type::float64:
+      return exactly_as<Type::float64>();
+    case Type::int32:
+      return exactly_as<Type::int32>();
+    case Type::int64:
+      return exactly_as<Type::int64>();
+    case Type::uint32:
+      return exactly_as<Type::uint32>();
+    case Type::uint64:
+      return exactly_as<Type::uint64>();
+  }
+  __builtin_unreachable();
 }
 
 // Whether some `terms` elements have this state.

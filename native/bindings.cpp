@@ -186,8 +186,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
 }
 
 // An array of states: an output a row, in uint64.
-struct StateArray {
-  StateArray(nb::handle object, const Format& format) : array(as_array(object)) {
+struct Rows {
+  Rows(nb::handle object, const Format& format) : array(as_array(object)) {
     if (PyArray_TYPE(array) != NPY_UINT64 || !PyArray_ISCARRAY(array) ||
         PyArray_NDIM(array) != 2 || PyArray_DIM(array, 1) != sum_format(format).state_digits) {
       throw nb::value_error("no states of this type");
@@ -220,7 +220,7 @@ void update_states(nb::handle states, nb::handle data, nb::handle axes) {
   const std::optional<Type> type = type_of(array);
   if (!type) throw nb::type_error("no such element type");
   const Format& format = format_of(*type);
-  const StateArray target(states, format);
+  const Rows target(states, format);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
   npy_intp outputs = 1;
@@ -244,8 +244,8 @@ void update_states(nb::handle states, nb::handle data, nb::handle axes) {
 
 void merge_states(nb::handle states, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
-  const StateArray target(states, format);
-  const StateArray source(more, format);
+  const Rows target(states, format);
+  const Rows source(more, format);
   if (target.count != source.count) throw nb::value_error("states do not fit");
   for (npy_intp i = 0; i < target.count; ++i) {
     add_to_state(format, target.state(i), source.state(i));
@@ -255,7 +255,7 @@ void merge_states(nb::handle states, nb::handle more, int type_code) {
 nb::object round_states(nb::handle states, int type_code, int output_code, bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
-  const StateArray source(states, format);
+  const Rows source(states, format);
   if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
   npy_intp shape[] = {source.count};
   const nb::object result = nb::steal(PyArray_SimpleNew(1, shape, numpy_number(output.type)));
@@ -281,7 +281,7 @@ nb::object round_states(nb::handle states, int type_code, int output_code, bool 
 
 bool are_states(nb::handle states, int type_code, std::uint64_t terms) {
   const Format& format = format_of_code(type_code);
-  const StateArray source(states, format);
+  const Rows source(states, format);
   for (npy_intp i = 0; i < source.count; ++i) {
     if (!is_state(format, source.state(i), terms)) return false;
   }

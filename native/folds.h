@@ -62,9 +62,8 @@ struct Fold {
     return most == 0 ? 0 : 2 * (exponent(static_cast<std::uint64_t>(most)) + 1) + kLogSteps;
   }
   // What a head of finite numbers never reaches.
-  static constexpr int kTooHigh = type == Type::float64
-                                      ? 1023
-                                      : 2 * (kFormat.emax + 2) + kLogSteps;
+  static constexpr int kTooHigh =
+      type == Type::float64 ? 1023 : 2 * (kFormat.emax + 2) + kLogSteps;
 
   // The folds that it takes for K_0 = head; kMost + 1 if there are none.
   static std::size_t needed(int head, int grid) {
@@ -82,70 +81,91 @@ struct Fold {
   }
 };
 
-// Two folds hold all of float16's range.
-constexpr int kFloat16Head = 2 * (Fold<Type::float16>::kFormat.emax + 1) + kLogSteps;
-static_assert(kFloat16Head + Fold<Type::float16>::kStep - 52 <=
-              2 * Fold<Type::float16>::kFormat.least_exponent());
-
 inline double head_of(int exponent) {
   return bits_to_double(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-template <Type type, std::size_t folds>
+// Folds in binary64 or binary32; `exact_squares`: squares are exact in that.
+template <class V, std::size_t folds, int step_, bool exact_squares>
 struct FoldLane {
-  Vector a[folds];
+  using Integers = typename SignedOf<sizeof(V{}[0])>::Lanes;
 
-  void start(Vector head) {
+  V a[folds];
+
+  void start(V head) {
     a[0] = head;
     for (std::size_t f = 1; f < folds; ++f) {
-      a[f] = head * (head_of(static_cast<int>(f) * Fold<type>::kStep) * 1.5);
+      const double scale = head_of(static_cast<int>(f) * step_) * 1.5;
+      a[f] = head * static_cast<decltype(+head[0])>(scale);
     }
   }
 
-  void step(Vector x) {
-    if constexpr (type == Type::float64) {
-      Vector p, e;
-      square(x, p, e);
-      step_exact(p);
-      put(e);
-    } else {
-      // The square is exact, and so is its remainder: fused or not, it is the same.
-      const Vector s = square_add(x, a[0]);
-      const Vector t = square_add(x, a[0] - s);
+  void step(V x) {
+    if constexpr (exact_squares) {
+      // And so are the remainders: fused or not, they are the same.
+      const V s = square_add(x, a[0]);
+      const V t = square_add(x, a[0] - s);
       a[0] = s;
       put(t);
+    } else {
+      V p, e;
+      square(x, p, e);
+      const V s = a[0] + p;
+      const V t = p - (s - a[0]);
+      a[0] = s;
+      put(t);
+      put(e);
     }
-  }
-
-  // Adds a square or several, known exactly.
-  void step_exact(Vector p) {
-    const Vector s = a[0] + p;
-    const Vector t = p - (s - a[0]);
-    a[0] = s;
-    put(t);
   }
 
   // Whether fold 0 kept its exponent. Terms are not negative, so then it always did.
-  Mask fits(Vector head) const { return (Mask)(a[0] <= head + head); }
+  Integers fits(V head) const { return (Integers)(a[0] <= head + head); }
 
   // How many times q_f fold f holds.
-  Wide multiple(std::size_t f, Vector head) const {
+  Integers multiple(std::size_t f, V head) const {
     FoldLane begin;
     begin.start(head);
-    return (Wide)a[f] - (Wide)begin.a[f];
+    return (Integers)a[f] - (Integers)begin.a[f];
   }
 
  private:
-  void put(Vector v) {
+  void put(V v) {
 #pragma GCC unroll 4
     for (std::size_t f = 1; f + 1 < folds; ++f) {
-      const Vector s = a[f] + v;
+      const V s = a[f] + v;
       v -= s - a[f];
       a[f] = s;
     }
     a[folds - 1] += v;
   }
 };
+
+template <Type type, std::size_t folds>
+using WideLane = FoldLane<Vector, folds, Fold<type>::kStep, type != Type::float64>;
+
+// Half types: three folds in binary32, whose q_f are 2^(K_f - 23), of 2^kNarrowLogSteps terms
+// at most; then their integers are added up.
+constexpr int kNarrowLogSteps = 4;
+constexpr int kNarrowStep = kNarrowLogSteps - 22;
+using NarrowLane = FoldLane<Narrow, 3, kNarrowStep, true>;
+
+constexpr int narrow_head(int head) { return head - kLogSteps + kNarrowLogSteps; }
+
+template <Type type>
+constexpr bool fits_narrow(int head, int grid) {
+  const int last = narrow_head(head) + 2 * kNarrowStep - 23;
+  return sizeof(Bits<type>) == 2 && last <= grid && last >= -126 && narrow_head(head) <= 126;
+}
+
+// Parts in the steps of part_step from the integers of three narrow folds.
+inline void set_narrow_parts(const Parts& parts, int head, std::int64_t i0, std::int64_t i1,
+                             std::int64_t i2) {
+  constexpr int kShift = kNarrowStep - part_step(Type::float16);
+  static_assert(kShift + kNarrowStep > 0);
+  parts.part[0][0] = i0;
+  parts.part[1][0] = i1 * (1 << kShift) + i2 * (1 << (kShift + kNarrowStep));
+  parts.exponent[0] = narrow_head(head) - 23;
+}
 
 // The least magnitude that is not 0, less 1, and the greatest one, as integers.
 template <Type type>
@@ -165,95 +185,86 @@ struct Extremes {
   }
 };
 
-// Of a half type some squares are summed first, in binary64 alone. That is exact if the sums,
-// multiples of 2^(2L), stay below 2^(2L + 53).
-constexpr std::size_t kSummed = 8;
-
-struct SumsFirst {
-  Vector most{};
-
-  // Whether it is worth a try: a square may be so large.
-  template <Type type>
-  static constexpr bool may_do(int head, int grid) {
-    return sizeof(Bits<type>) == 2 && head - kLogSteps <= grid + 53;
-  }
-
-  void note(Vector sum) { most = most > sum ? most : sum; }
-  Mask exact(Vector limit) const { return (Mask)(most <= limit); }
-};
-
 constexpr std::size_t kFoldLanes = kWidth == 2 ? 8 : 4;
 constexpr std::size_t kFoldStride = kFoldLanes * kWidth;
 static_assert(kExactColumns <= kFoldStride << kLogSteps);
 
-template <Type type, std::size_t folds, bool summed>
-struct FoldRow {
-  FoldLane<type, folds> lanes[kFoldLanes];
-  SumsFirst first[kFoldLanes];
+// Sets the parts of one output; returns whether they are right.
+template <Type type, std::size_t folds>
+bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Parts& parts) {
+  using Lane = WideLane<type, folds>;
+  const Vector head = Vector{} + head_of(head_exponent);
+  Lane lanes[kFoldLanes];
+  for (Lane& lane : lanes) lane.start(head);
+  for (; n >= kFoldStride; n -= kFoldStride, x += kFoldStride) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kFoldLanes; ++i) lanes[i].step(load<type>(x + i * kWidth));
+  }
+  std::size_t i = 0;
+  for (; n >= kWidth; ++i, n -= kWidth, x += kWidth) lanes[i].step(load<type>(x));
+  if (n > 0) lanes[i].step(load_part<type>(x, n));
+  for (std::size_t f = 0; f < folds; ++f) {
+    Mask sum{};
+    for (const Lane& lane : lanes) sum += (Mask)lane.multiple(f, head);
+    parts.part[f][0] = 0;
+    for (i = 0; i < kWidth; ++i) parts.part[f][0] += sum[i];
+  }
+  for (std::size_t f = folds; f < Fold<type>::kMost; ++f) parts.part[f][0] = 0;
+  parts.exponent[0] = head_exponent - 52;
+  Mask fits = (Mask)lanes[0].fits(head);
+  for (const Lane& lane : lanes) fits &= (Mask)lane.fits(head);
+  bool all = true;
+  for (i = 0; i < kWidth; ++i) all &= fits[i] != 0;
+  return all;
+}
 
-  // Adds kSummed * kFoldStride elements of a half type. Loads that widen once more are
-  // cheap, conversions between registers are not.
-  void add_halves(const std::uint16_t* x) {
-    alignas(64) std::uint32_t wide[kSummed * kFoldStride];
-    for (std::size_t i = 0; i < kSummed * kFoldStride; i += kNarrowWidth) {
-      if (i * sizeof *x % 64 == 0) prefetch(x + i);
-      store_vector(wide + i, load_narrow<type>(x + i));
+template <Type type>
+bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
+                     const Parts& parts) {
+  constexpr std::size_t kNarrowLanes = kRegisters / 8;
+  constexpr std::size_t kStride = kNarrowLanes * kNarrowWidth;
+  const Narrow head = Narrow{} + static_cast<float>(head_of(narrow_head(head_exponent)));
+  NarrowLane::Integers sums[3] = {};
+  NarrowLane::Integers fits = ~NarrowLane::Integers{};
+  while (n > 0) {
+    NarrowLane lanes[kNarrowLanes];
+    for (NarrowLane& lane : lanes) lane.start(head);
+    std::size_t steps = std::size_t{1} << kNarrowLogSteps;
+    for (; steps > 0 && n >= kStride; --steps, n -= kStride, x += kStride) {
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < kNarrowLanes; i += 2) {
+        Narrow two[2];
+        load_two_narrow<type>(x + i * kNarrowWidth, two);
+        lanes[i].step(two[0]);
+        lanes[i + 1].step(two[1]);
+      }
     }
-    __asm__("" : "+m"(wide));  // else the compiler keeps it in registers
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < kFoldLanes; ++i) {
-      Vector p{};
-#pragma GCC unroll 8
-      for (std::size_t k = 0; k < kSummed; ++k) {
-        const Vector v = load<Type::float32>(wide + (k * kFoldLanes + i) * kWidth);
-        if constexpr (summed) {
-          p = square_add(v, p);
-        } else {
-          lanes[i].step(v);
-        }
+    if (steps > 0) {
+      std::size_t i = 0;
+      for (; n >= kNarrowWidth; ++i, n -= kNarrowWidth, x += kNarrowWidth) {
+        lanes[i].step(load_narrow<type>(x));
       }
-      if constexpr (summed) {
-        first[i].note(p);
-        lanes[i].step_exact(p);
+      if (n > 0) {
+        const Padded<kNarrowWidth, std::uint16_t> padded(x, n);
+        lanes[i].step(load_narrow<type>(padded.elements));
+        n = 0;
       }
+    }
+    for (const NarrowLane& lane : lanes) {
+      for (std::size_t f = 0; f < 3; ++f) sums[f] += lane.multiple(f, head);
+      fits &= lane.fits(head);
     }
   }
-
-  // Sets the parts of one output; returns whether they are right.
-  bool operator()(const Bits<type>* x, std::size_t n, int head_exponent, int grid,
-                  const Parts& parts) {
-    const Vector head = Vector{} + head_of(head_exponent);
-    for (auto& lane : lanes) lane.start(head);
-    if constexpr (sizeof *x == 2) {
-      constexpr std::size_t kBlock = kSummed * kFoldStride;
-      for (; n >= kBlock; n -= kBlock, x += kBlock) add_halves(x);
-    }
-    for (; n >= kFoldStride; n -= kFoldStride, x += kFoldStride) {
-#pragma GCC unroll 8
-      for (std::size_t i = 0; i < kFoldLanes; ++i) lanes[i].step(load<type>(x + i * kWidth));
-    }
-    std::size_t i = 0;
-    for (; n >= kWidth; ++i, n -= kWidth, x += kWidth) lanes[i].step(load<type>(x));
-    if (n > 0) lanes[i].step(load_part<type>(x, n));
-    Mask fits = lanes[0].fits(head);
-    for (i = 1; i < kFoldLanes; ++i) fits &= lanes[i].fits(head);
-    if constexpr (summed) {
-      for (const SumsFirst& sums : first) fits &= sums.exact(Vector{} + head_of(grid + 53));
-    }
-    bool all = true;
-    for (i = 0; i < kWidth; ++i) all &= fits[i] != 0;
-    for (std::size_t f = 0; f < folds; ++f) {
-      Wide sum = lanes[0].multiple(f, head);
-      for (i = 1; i < kFoldLanes; ++i) sum += lanes[i].multiple(f, head);
-      std::uint64_t total = 0;
-      for (i = 0; i < kWidth; ++i) total += sum[i];
-      parts.part[f][0] = static_cast<std::int64_t>(total);
-    }
-    for (std::size_t f = folds; f < Fold<type>::kMost; ++f) parts.part[f][0] = 0;
-    parts.exponent[0] = head_exponent - 52;
-    return all;
+  std::int64_t total[3] = {};
+  bool all = true;
+  for (std::size_t i = 0; i < kNarrowWidth; ++i) {
+    for (std::size_t f = 0; f < 3; ++f) total[f] += sums[f][i];
+    all &= fits[i] != 0;
   }
-};
+  set_narrow_parts(parts, head_exponent, total[0], total[1], total[2]);
+  for (std::size_t f = 2; f < Fold<type>::kMost; ++f) parts.part[f][0] = 0;
+  return all;
+}
 
 // Joins neighbouring lanes of integers >= 0 until they are of 64 bits.
 template <class V, class Join>
@@ -313,7 +324,7 @@ template <Type type>
 void exact_row(const Bits<type>* x, std::size_t n, const Parts& parts, int& head) {
   using F = Fold<type>;
   std::int64_t least, most;
-  for (bool guessed = sizeof *x > 2 && head != kNoHead;; guessed = false) {
+  for (bool guessed = head != kNoHead;; guessed = false) {
     if (guessed) {
       find_extremes<type, false>(x, n, least, most);
     } else {
@@ -323,18 +334,14 @@ void exact_row(const Bits<type>* x, std::size_t n, const Parts& parts, int& head
     const int grid = F::grid_of(least);
     const std::size_t folds = F::needed(head, grid);
     bool exact = false;
-    if constexpr (sizeof *x == 2) {
-      if (folds == 2 && SumsFirst::may_do<type>(head, grid)) {
-        exact = FoldRow<type, 2, true>()(x, n, head, grid, parts);
-      }
-    }
-    if (exact) return;
-    if (folds == 2) {
-      exact = FoldRow<type, 2, false>()(x, n, head, grid, parts);
+    if (folds <= F::kMost && fits_narrow<type>(head, grid)) {
+      if constexpr (sizeof *x == 2) exact = fold_row_narrow<type>(x, n, head, parts);
+    } else if (folds == 2) {
+      exact = fold_row<type, 2>(x, n, head, parts);
     } else if (folds == 3) {
-      if constexpr (F::kMost >= 3) exact = FoldRow<type, 3, false>()(x, n, head, grid, parts);
+      if constexpr (F::kMost >= 3) exact = fold_row<type, 3>(x, n, head, parts);
     } else if (folds == 4) {
-      if constexpr (F::kMost == 4) exact = FoldRow<type, 4, false>()(x, n, head, grid, parts);
+      if constexpr (F::kMost == 4) exact = fold_row<type, 4>(x, n, head, parts);
     }
     if (exact) return;
     if (!guessed) break;
@@ -370,105 +377,150 @@ struct ExtremesOfColumns {
   }
 };
 
-template <Type type, std::size_t folds, bool summed>
+template <Type type, std::size_t folds>
 struct FoldColumns {
-  struct Lane : FoldLane<type, folds>, SumsFirst {};
+  using Lane = WideLane<type, folds>;
   static constexpr std::size_t kRowsPerPass = 8;
   static constexpr std::size_t kColumns = kWidth;
   static constexpr std::size_t kLanesPerGroup = 1;
 
   template <class Get>
   static void add(Lane* lanes, bool, std::size_t rows, Get get) {
-    static_assert(kRowsPerPass <= kSummed);
     Lane lane = *lanes;
-    if constexpr (summed) {
-      Vector p{};
-      for (std::size_t row = 0; row < rows; ++row) p = square_add(load<type>(get(row)), p);
-      lane.note(p);
-      lane.step_exact(p);
-    } else {
-      for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
-    }
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
     *lanes = lane;
   }
 };
 
-template <Type type, std::size_t folds, bool summed>
+// What is known of one column before it is summed.
+struct Column {
+  std::int32_t head;
+  std::uint8_t folds;
+  bool narrow;
+};
+
+template <Type type, std::size_t folds>
 std::size_t fold_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                         std::size_t columns, const Parts& parts, const double* heads,
-                         const double* limits, void* scratch) {
-  using Sum = FoldColumns<type, folds, summed>;
+                         std::size_t columns, const Parts& parts, const Column* known,
+                         void* scratch) {
+  using Sum = FoldColumns<type, folds>;
   auto* lanes = static_cast<typename Sum::Lane*>(scratch);
-  for (std::size_t j = 0; j < columns; j += kWidth) {
-    lanes[j / kWidth].start(load_vector<Vector>(heads + j));
-    lanes[j / kWidth].most = Vector{};
-  }
+  const auto head_at = [&](std::size_t j) {
+    Vector head{};
+    for (std::size_t i = 0; i < kWidth; ++i) head[i] = head_of(known[j + i].head);
+    return head;
+  };
+  for (std::size_t j = 0; j < columns; j += kWidth) lanes[j / kWidth].start(head_at(j));
   pass_all<type, Sum>(data, row_stride, rows, columns, false, lanes);
   for (std::size_t j = 0; j < columns; j += kWidth) {
-    const auto& lane = lanes[j / kWidth];
-    const Vector head = load_vector<Vector>(heads + j);
+    const Vector head = head_at(j);
     for (std::size_t f = 0; f < folds; ++f) {
-      store_vector(parts.part[f] + j, lane.multiple(f, head));
+      store_vector(parts.part[f] + j, lanes[j / kWidth].multiple(f, head));
     }
-    if constexpr (sizeof(Bits<type>) == 2) {
-      Mask fits = lane.fits(head);
-      if (summed) fits &= lane.exact(load_vector<Vector>(limits + j));
-      for (std::size_t i = 0; i < kWidth && j + i < columns; ++i) {
-        if (!fits[i]) parts.exponent[j + i] = kNotExact;
+  }
+  for (std::size_t j = 0; j < columns; ++j) {
+    parts.exponent[j] = known[j].folds <= folds ? known[j].head - 52 : kNotExact;
+  }
+  return folds;
+}
+
+template <Type type>
+struct FoldColumnsNarrow {
+  struct Lane {
+    Narrow head{};
+    NarrowLane::Integers sums[3] = {};
+  };
+  static constexpr std::size_t kRowsPerPass = 1 << kNarrowLogSteps;
+  static constexpr std::size_t kColumns = 2 * kNarrowWidth;
+  static constexpr std::size_t kLanesPerGroup = 2;
+
+  template <class Get>
+  static void add(Lane* lanes, bool, std::size_t rows, Get get) {
+    NarrowLane two[2];
+    for (std::size_t i = 0; i < 2; ++i) two[i].start(lanes[i].head);
+    for (std::size_t row = 0; row < rows; ++row) {
+      Narrow x[2];
+      load_two_narrow<type>(get(row), x);
+      for (std::size_t i = 0; i < 2; ++i) two[i].step(x[i]);
+    }
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (std::size_t f = 0; f < 3; ++f) {
+        lanes[i].sums[f] += two[i].multiple(f, lanes[i].head);
       }
     }
   }
-  return folds;
+
+  // Where column j is: of lane lane_of(j), the element element_of(j).
+  static constexpr std::size_t lane_of(std::size_t j) {
+    return kByParity<type> ? j / kColumns * 2 + j % 2 : j / kNarrowWidth;
+  }
+  static constexpr std::size_t element_of(std::size_t j) {
+    return kByParity<type> ? j % kColumns / 2 : j % kNarrowWidth;
+  }
+};
+
+template <Type type>
+std::size_t fold_columns_narrow(const std::byte* data, std::ptrdiff_t row_stride,
+                                std::size_t rows, std::size_t columns, const Parts& parts,
+                                const Column* known, void* scratch) {
+  using Sum = FoldColumnsNarrow<type>;
+  auto* lanes = static_cast<typename Sum::Lane*>(scratch);
+  const std::size_t room = (columns + Sum::kColumns - 1) / Sum::kColumns * Sum::kColumns;
+  for (std::size_t j = 0; j < room; ++j) {
+    auto& lane = lanes[Sum::lane_of(j)];
+    if (Sum::element_of(j) == 0) lane = typename Sum::Lane{};
+    const int head = known[j].narrow ? narrow_head(known[j].head) : 0;
+    lane.head[Sum::element_of(j)] = static_cast<float>(head_of(head));
+  }
+  pass_all<type, Sum>(data, row_stride, rows, columns, false, lanes);
+  for (std::size_t j = 0; j < columns; ++j) {
+    const auto& sums = lanes[Sum::lane_of(j)].sums;
+    const std::size_t i = Sum::element_of(j);
+    set_narrow_parts(parts + j, known[j].head, sums[0][i], sums[1][i], sums[2][i]);
+    if (!known[j].narrow) parts.exponent[j] = kNotExact;
+  }
+  return 2;
 }
 
 template <Type type>
 std::size_t exact_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Parts& parts, void* scratch) {
   using F = Fold<type>;
+  using Lane = Extremes<type>;
   const std::size_t room = (columns + 63) / 64 * 64;
-  auto* heads = static_cast<double*>(scratch);
-  double* const limits = heads + room;
-  void* const rest = limits + room;
-  std::size_t folds = 2;
-  std::size_t summable = 0;
-  if constexpr (type == Type::float16) {
-    for (std::size_t j = 0; j < columns; ++j) {
-      heads[j] = head_of(kFloat16Head);
-      parts.exponent[j] = kFloat16Head - 52;
-    }
-  } else {
-    using Lane = Extremes<type>;
-    auto* extremes = static_cast<Lane*>(rest);
-    pass_all<type, ExtremesOfColumns<type>>(data, row_stride, rows, columns, true, extremes);
-    for (std::size_t j = 0; j < columns; ++j) {
-      const Lane& lane = extremes[j / Lane::kColumns];
-      const int grid = F::grid_of(lane.least[j % Lane::kColumns]);
-      const int head = F::head_for(lane.most[j % Lane::kColumns]);
-      const std::size_t needed = F::needed(head, grid);
-      const bool fits = needed <= F::kMost;
-      heads[j] = head_of(fits ? head : 0);
-      parts.exponent[j] = fits ? head - 52 : kNotExact;
-      if (fits && needed > folds) folds = needed;
-      if constexpr (sizeof(Bits<type>) == 2) {
-        summable += SumsFirst::may_do<type>(head, grid);
-        limits[j] = head_of(grid + 53);
-      }
-    }
+  auto* known = static_cast<Column*>(scratch);
+  void* const rest = known + room;
+  auto* extremes = static_cast<Lane*>(rest);
+  pass_all<type, ExtremesOfColumns<type>>(data, row_stride, rows, columns, true, extremes);
+  std::size_t wider[F::kMost + 2] = {};  // how many columns need more folds
+  std::size_t narrow = 0;
+  for (std::size_t j = 0; j < columns; ++j) {
+    const Lane& lane = extremes[j / Lane::kColumns];
+    const int grid = F::grid_of(lane.least[j % Lane::kColumns]);
+    const int head = F::head_for(lane.most[j % Lane::kColumns]);
+    const std::size_t folds = F::needed(head, grid);
+    const bool fits = folds <= F::kMost;
+    known[j].head = fits ? head : 0;
+    known[j].folds = static_cast<std::uint8_t>(folds);
+    known[j].narrow = fits && fits_narrow<type>(head, grid);
+    narrow += known[j].narrow;
+    for (std::size_t f = 2; f < F::kMost; ++f) wider[f] += fits && folds > f;
   }
-  for (std::size_t j = columns; j < room; ++j) heads[j] = limits[j] = 1;
+  for (std::size_t j = columns; j < room; ++j) known[j] = {};
+  // A few columns may be left to another way, so that all others are fast.
+  const std::size_t few = columns / 64;
   const auto fold = [&](auto function) {
-    return function(data, row_stride, rows, columns, parts, heads, limits, rest);
+    return function(data, row_stride, rows, columns, parts, known, rest);
   };
   if constexpr (sizeof(Bits<type>) == 2) {
-    if (folds == 2 && summable == columns) return fold(&fold_columns<type, 2, true>);
+    if (columns - narrow <= few) return fold(&fold_columns_narrow<type>);
   }
+  if (wider[2] <= few) return fold(&fold_columns<type, 2>);
+  if constexpr (F::kMost == 3) return fold(&fold_columns<type, 3>);
   if constexpr (F::kMost == 4) {
-    if (folds == 4) return fold(&fold_columns<type, 4, false>);
+    return wider[3] <= few ? fold(&fold_columns<type, 3>) : fold(&fold_columns<type, 4>);
   }
-  if constexpr (F::kMost >= 3) {
-    if (folds == 3) return fold(&fold_columns<type, 3, false>);
-  }
-  return fold(&fold_columns<type, 2, false>);
+  __builtin_unreachable();
 }
 
 // Squares of kElements integers, in halves of 32 bits.

@@ -168,7 +168,7 @@ class Reduction {
     }
     kernel_ = kernel_for(method_);
     if (input_format_.is_float) round_ = find_rounder(request.output_type).function;
-    add_squares_ = add_squares_of(request.input_type);
+    exactly_ = exactly(request.input_type);
     exact_rows_ = find_exact_kernel(Layout::rows, request.input_type);
     exact_columns_ = find_exact_kernel(Layout::columns, request.input_type);
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
@@ -212,8 +212,10 @@ class Reduction {
   // Wide enough to read whole pages of a row; no wider than needed, to stay in the cache.
   std::int64_t widest_tile(std::int64_t threads) const {
     if (plan_.layout == Layout::rows) return kSmallestTile;
-    const bool few_rows = request_.states || plan_.reduced.innermost().count < 64;
-    const std::int64_t wanted = few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile);
+    const bool few_rows = plan_.reduced.innermost().count < 64;
+    const std::int64_t wanted =
+        request_.states ? kBlockBytes / static_cast<std::int64_t>(kExactRows) / bytes_
+                        : (few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile));
     const std::int64_t share = kMostScratch / threads - kPackBytes;
     const std::int64_t room = share / Workspace::bytes_per_output(request_.states) / 64 * 64;
     return std::max(kSmallestTile, std::min(wanted, room));
@@ -548,78 +550,48 @@ class Reduction {
           exact_rows_(data, columns * bytes_, rows, columns, parts, nullptr);
       for (std::int64_t i = 0; i < rows; ++i, data += columns * bytes_) {
         if (exponent[i] == kNotExact) {
-          add_squares_(digits, data, columns);
+          exactly_.add_squares(digits, data, columns);
         } else {
-          add_parts(parts + i, count, digits);
+          exactly_.add_parts(digits, parts + i, count);
         }
       }
       n -= rows * columns;
     }
-    add_squares_(digits, data, n);
-  }
-
-  // Adds the first output of a kernel to an exact sum.
-  void add_parts(const Parts& parts, std::size_t count, std::uint64_t* digits) const {
-    if (input_format_.is_float && flags_of(sum_format_, digits) != 0) return;
-    const int step = part_step(input_format_.type);
-    for (std::size_t f = 0; f < count; f += 2) {
-      // Two at a time, in units of the finer one; each is below 2^60 in size.
-      int128 value = parts.part[f][0];
-      int exponent = parts.exponent[0] + static_cast<int>(f) * step - sum_format_.exponent;
-      if (f + 1 < count) {
-        const int128 next = parts.part[f + 1][0];
-        if (step > 0) {
-          value += next << step;
-        } else {
-          value = (value << -step) + next;
-          exponent += step;
-        }
-      }
-      add_signed(digits, sum_format_.digits, value, exponent);
-    }
+    exactly_.add_squares(digits, data, n);
   }
 
   // Adds the terms of n neighbouring outputs to their states; to none of them if it throws.
   void add_to_states(const std::byte* input, std::byte* output, std::int64_t n,
                      Workspace& workspace) {
-    const auto state_of = [&](std::int64_t i) {
-      return reinterpret_cast<std::uint64_t*>(output + i * kept_.output);
+    const StateArray states = {output, kept_.output, n};
+    if (parts() <= 1) return add_part(plan_.reduced, input, n, states, workspace);
+    const std::ptrdiff_t size = sum_format_.state_digits;
+    const auto array = [&](std::vector<std::uint64_t>& memory) {
+      memory.resize(n * size);
+      return StateArray{reinterpret_cast<std::byte*>(memory.data()), 8 * size, n};
     };
-    if (parts() <= 1) return add_part(plan_.reduced, input, n, state_of, workspace);
-    const int size = sum_format_.state_digits;
-    std::vector<std::uint64_t> sums(n * size);
+    std::vector<std::uint64_t> sum_memory;
+    const StateArray sums = array(sum_memory);
     for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
       const std::unique_ptr<Workspace> own = workspace_for(n);
-      std::vector<std::uint64_t> part(n * size);
-      add_part(loops, data, n, [&](std::int64_t i) { return &part[i * size]; }, *own);
+      std::vector<std::uint64_t> memory;
+      const StateArray part = array(memory);
+      add_part(loops, data, n, part, *own);
       const std::lock_guard<std::mutex> guard(mutex);
-      for (std::int64_t i = 0; i < n; ++i) {
-        add_to_state(input_format_, &sums[i * size], &part[i * size]);
-      }
+      for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, sums(i), part(i));
     });
-    for (std::int64_t i = 0; i < n; ++i) {
-      add_to_state(input_format_, state_of(i), &sums[i * size]);
-    }
+    for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, states(i), sums(i));
   }
 
-  // Calls add(digits) with digits to which it adds, and which then are part of a state.
-  template <class Add>
-  void with_digits(std::uint64_t* state, Add add) const {
-    if (input_format_.is_float) return add(state);
-    std::uint64_t digits[3] = {};
-    add(digits);
-    add_to_state(input_format_, state, digits, digits[2]);
-  }
-
-  template <class StateOf>
-  void add_part(const Loops& reduced, const std::byte* input, std::int64_t n, StateOf state_of,
-                Workspace& workspace) const {
+  void add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
+                const StateArray& states, Workspace& workspace) const {
     if (terms_ == 0) return;
     if (plan_.layout == Layout::rows) {
       for (std::int64_t i = 0; i < n; ++i) {
-        with_digits(state_of(i), [&](std::uint64_t* digits) {
-          add_exactly(reduced, input + i * kept_.input, digits, workspace);
-        });
+        std::uint64_t digits[3] = {};
+        std::uint64_t* const sum = input_format_.is_float ? states(i) : digits;
+        add_exactly(reduced, input + i * kept_.input, sum, workspace);
+        if (!input_format_.is_float) add_to_state(input_format_, states(i), digits, digits[2]);
       }
       return;
     }
@@ -627,26 +599,23 @@ class Reduction {
     for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       const std::byte* data = input + in;
       if (!readable(data, kept_.input) || inner.input % bytes_ != 0) {
-        add_packed_columns(data, inner, n, state_of, workspace);
+        add_packed_columns(data, inner, n, states, workspace);
       } else if (inner.count >= 2 * kFoldedColumns && n < kFoldedColumns / 4 &&
                  inner.input == n * bytes_) {
         const std::int64_t folds = kFoldedColumns / n;
         const std::int64_t wide = folds * n;
         const std::int64_t rows = inner.count / folds;
-        add_columns(
-            data, rows, wide * bytes_, wide, [&](std::int64_t j) { return state_of(j % n); },
-            workspace);
-        add_columns(data + rows * wide * bytes_, inner.count % folds, n * bytes_, n, state_of,
+        add_columns(data, rows, wide * bytes_, wide, states, workspace);
+        add_columns(data + rows * wide * bytes_, inner.count % folds, n * bytes_, n, states,
                     workspace);
       } else {
-        add_columns(data, inner.count, inner.input, n, state_of, workspace);
+        add_columns(data, inner.count, inner.input, n, states, workspace);
       }
     });
   }
 
-  template <class StateOf>
   void add_packed_columns(const std::byte* data, const Loop& inner, std::int64_t columns,
-                          StateOf state_of, Workspace& workspace) const {
+                          const StateArray& states, Workspace& workspace) const {
     const std::int64_t width = std::min(columns, kPackedColumns);
     const std::int64_t height = kPackBytes / bytes_ / width;
     for (std::int64_t i = 0; i < inner.count; i += height) {
@@ -655,17 +624,15 @@ class Reduction {
         const std::int64_t n = std::min(width, columns - j);
         pack(workspace.packed(), data + i * inner.input + j * kept_.input, m, inner.input, n,
              kept_.input, bytes_, request_.byte_swapped);
-        add_columns(
-            workspace.packed(), m, n * bytes_, n,
-            [&](std::int64_t k) { return state_of(j + k); }, workspace);
+        const StateArray some = {states.first + j * states.stride, states.stride, n};
+        add_columns(workspace.packed(), m, n * bytes_, n, some, workspace);
       }
     }
   }
 
-  // Adds column j of a matrix to the state state_of(j).
-  template <class StateOf>
+  // Adds the columns of a matrix to states.
   void add_columns(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
-                   std::int64_t columns, StateOf state_of, Workspace& workspace) const {
+                   std::int64_t columns, const StateArray& states, Workspace& workspace) const {
     const std::int64_t wanted = kBlockBytes / (columns * bytes_) / 8 * 8;
     const std::int64_t height =
         std::max<std::int64_t>(8, std::min<std::int64_t>(wanted, kExactRows));
@@ -674,14 +641,13 @@ class Reduction {
       const Parts& parts = workspace.parts;
       const std::size_t count =
           exact_columns_(data, row_stride, m, columns, parts, workspace.scratch());
+      if (!exactly_.add_outputs(states, parts, count, columns)) continue;
       for (std::int64_t j = 0; j < columns; ++j) {
-        with_digits(state_of(j), [&](std::uint64_t* digits) {
-          if (parts.exponent[j] != kNotExact) return add_parts(parts + j, count, digits);
-          std::uint64_t column[kExactRows];
-          auto* terms = reinterpret_cast<std::byte*>(column);
-          pack(terms, data + j * bytes_, 1, 0, m, row_stride, bytes_, false);
-          add_squares_(digits, terms, m);
-        });
+        if (parts.exponent[j] != kNotExact) continue;
+        std::uint64_t column[kExactRows];
+        auto* terms = reinterpret_cast<std::byte*>(column);
+        pack(terms, data + j * bytes_, 1, 0, m, row_stride, bytes_, false);
+        exactly_.add_squares_to_state(states(j), terms, m);
       }
     }
   }
@@ -726,7 +692,7 @@ class Reduction {
   Method method_;
   Function kernel_;  // of method_
   decltype(Rounder::function) round_ = nullptr;
-  AddSquares add_squares_;
+  Exactly exactly_;
   ExactFunction exact_rows_;
   ExactFunction exact_columns_;
   bool exact_;  // every output is summed exactly

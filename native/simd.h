@@ -127,6 +127,24 @@ inline Narrow load_narrow(const std::uint16_t* x) {
 #endif
 }
 
+// Twice as many: the first and the second half of them or, where that is quicker, those of
+// even and of odd index.
+template <Type type>
+constexpr bool kByParity = type == Type::bfloat16;
+
+template <Type type>
+inline void load_two_narrow(const std::uint16_t* x, Narrow (&two)[2]) {
+  if constexpr (kByParity<type>) {
+    typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
+    const Words words = load_vector<Words>(x);
+    two[0] = (Narrow)(words << 16);
+    two[1] = (Narrow)(words & 0xffff0000);
+  } else {
+    two[0] = load_narrow<type>(x);
+    two[1] = load_narrow<type>(x + kNarrowWidth);
+  }
+}
+
 inline Vector widen(HalfNarrow x) { return __builtin_convertvector(x, Vector); }
 
 inline Vector widen_low(Narrow x) {

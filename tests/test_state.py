@@ -160,6 +160,27 @@ def test_values_of_any_range_are_exact(rng: np.random.Generator, dtype: np.dtype
                 assert np.array_equal(got, exact), (spread, top, target)
 
 
+@by_float
+def test_values_of_changing_size_are_exact(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    # A kernel may guess from the last few thousand elements how large the next are.
+    emax = hard_rows.EMAX[dtype.name]
+    for _ in range(12):
+        values = rng.standard_normal((7, 4096))
+        exponents = rng.integers(-12, 13, (7, 1)) * rng.choice([1, 3, emax // 12])
+        values[rng.integers(7)] *= rng.choice([0, 0, 1, np.inf, 1e30])
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+            x = np.ldexp(values, exponents).astype(dtype).ravel()
+        exact = exact_sum_square(x)
+        for target in _core.target_names():
+            with configuration(target, 1):
+                got = state_of(x)
+            assert_same_bits(got.result(), round_exact(exact, dtype))
+            if isinstance(exact, Fraction):
+                assert got.exact() == exact
+
+
 @by_type
 def test_any_chunks_in_any_order_and_tree_give_the_same_bytes(
     rng: np.random.Generator, dtype: np.dtype
