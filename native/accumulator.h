@@ -1,81 +1,297 @@
-// The exact sum of squares: an integer wide enough for every square of a type.
-// May include formats.h and rounding.h only.
+// Exact sums of squares: integers wide enough for every square of a type.
+// May include dispatch.h, formats.h and rounding.h only.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "dispatch.h"
 #include "formats.h"
 #include "rounding.h"
 
 namespace halfulp {
 
 __extension__ typedef unsigned __int128 uint128;
+__extension__ typedef __int128 int128;
 
-// S = digits * 2^(2 * least_exponent). The digits hold the square of the greatest finite
-// element and 64 bits more, so 2^64 additions cannot overflow: more than memory has
-// addresses. Carries are settled at once, so that equal sums have equal digits.
+// The most squares that one sum may be of.
+inline constexpr std::uint64_t kMostTerms = std::uint64_t{1} << 63;
+
+// A sum S = digits * 2^exponent, in digits of 64 bits, the least first, with all carries
+// settled: equal sums have equal digits. They hold kMostTerms squares of the greatest finite
+// element and, for floats, two bits more, the highest: that one element was NaN, or that one
+// was infinite and none NaN. Then all other bits are 0.
+struct SumFormat {
+  int exponent;
+  int square_bits;  // of the greatest finite square
+  int digits;
+  int state_digits;  // of a state, see below
+};
+
+constexpr SumFormat sum_format(const Format& format) {
+  if (!format.is_float) return {0, 16 * format.bytes, 3, 2};
+  const int exponent = 2 * format.least_exponent();
+  const int square_bits = 2 * (format.emax + 1) - exponent;
+  const int digits = (square_bits + 63 + 2 + 63) / 64;
+  return {exponent, square_bits, digits, digits};
+}
+
+inline constexpr int kMostDigits = sum_format(format_of(Type::float64)).digits;
+
+inline constexpr std::uint64_t kTopBit = std::uint64_t{1} << 63;
+inline constexpr std::uint64_t kNan = kTopBit;
+inline constexpr std::uint64_t kInfinite = kTopBit >> 1;
+
+// Adds value * 2^shift to digits, of which there are enough.
+inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
+  const int bit = shift % 64;
+  std::uint64_t* digit = digits + shift / 64;
+  const uint128 low = value << bit;
+  const std::uint64_t top = bit == 0 ? 0 : static_cast<std::uint64_t>(value >> (128 - bit));
+  uint128 sum = uint128{digit[0]} + static_cast<std::uint64_t>(low);
+  digit[0] = static_cast<std::uint64_t>(sum);
+  sum = (sum >> 64) + digit[1] + static_cast<std::uint64_t>(low >> 64);
+  digit[1] = static_cast<std::uint64_t>(sum);
+  std::uint64_t carry = top + static_cast<std::uint64_t>(sum >> 64);
+  for (digit += 2; carry != 0; ++digit) {
+    *digit += carry;
+    carry = *digit < carry;
+  }
+}
+
+// Adds value * 2^shift to `size` digits, modulo 2^(64 size). With shift < 0 the value must be
+// a multiple of 2^-shift.
+inline void add_signed(std::uint64_t* digits, int size, int128 value, int shift) {
+  if (shift < 0) {
+    value >>= -shift;
+    shift = 0;
+  }
+  const int bit = shift % 64;
+  std::uint64_t* digit = digits + shift / 64;
+  const std::uint64_t* const end = digits + size;
+  const auto low = static_cast<std::uint64_t>(value);
+  const auto high = static_cast<std::int64_t>(value >> 64);
+  uint128 sum = uint128{digit[0]} + (low << bit);
+  digit[0] = static_cast<std::uint64_t>(sum);
+  sum = (sum >> 64) + digit[1] +
+        (static_cast<std::uint64_t>(high) << bit | low >> 1 >> (63 - bit));
+  digit[1] = static_cast<std::uint64_t>(sum);
+  sum = (sum >> 64) + static_cast<std::uint64_t>(high >> 1 >> (63 - bit));
+  for (digit += 2; digit != end && static_cast<std::uint64_t>(sum) != 0; ++digit) {
+    sum += *digit;
+    *digit = static_cast<std::uint64_t>(sum);
+    // Above the value is its sign: ones or zeros.
+    sum = (sum >> 64) + static_cast<std::uint64_t>(high >> 63);
+  }
+}
+
+// The flags of a float sum.
+inline std::uint64_t flags_of(const SumFormat& sum, const std::uint64_t* digits) {
+  return digits[sum.digits - 1] & (kNan | kInfinite);
+}
+
+// Clears all bits but the flag that counts, if there is any.
+inline void settle_flags(const SumFormat& sum, std::uint64_t* digits, std::uint64_t flags) {
+  if (flags == 0) return;
+  std::fill_n(digits, sum.digits - 1, 0);
+  digits[sum.digits - 1] = flags & kNan ? kNan : kInfinite;
+}
+
+// Adds the squares of n elements to a sum.
 template <Type type>
-class Accumulator {
- public:
-  static constexpr Format kFormat = format_of(type);
-  static constexpr int kExponent = 2 * kFormat.least_exponent();
-  static constexpr int kSquareBits =
-      kFormat.is_float ? 2 * (kFormat.emax + 1) - kExponent : 16 * kFormat.bytes;
-  static constexpr int kDigits = kSquareBits <= 128 ? 3 : (kSquareBits + 64 + 63) / 64;
-
-  void add(Bits<type> x) {
-    if constexpr (kFormat.is_float) {
-      constexpr int kFraction = kFormat.precision - 1;
-      constexpr int kAllOnes = 2 * kFormat.emax + 1;
+void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
+  constexpr Format kFormat = format_of(type);
+  constexpr SumFormat kSum = sum_format(kFormat);
+  const auto* elements = reinterpret_cast<const Bits<type>*>(data);
+  if constexpr (kFormat.is_float) {
+    constexpr int kFraction = kFormat.precision - 1;
+    constexpr int kAllOnes = 2 * kFormat.emax + 1;
+    std::uint64_t flags = flags_of(kSum, digits);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::uint64_t x = elements[i];
       const std::uint64_t fraction = x & ((std::uint64_t{1} << kFraction) - 1);
-      const int field = static_cast<int>(std::uint64_t{x} >> kFraction) & kAllOnes;
+      const int field = static_cast<int>(x >> kFraction) & kAllOnes;
       if (field == kAllOnes) {
-        (fraction != 0 ? nan_ : infinite_) = true;
-      } else if (field == 0) {
-        add_shifted(uint128{fraction} * fraction, 0);
+        flags |= fraction != 0 ? kNan : kInfinite;
       } else {
-        const std::uint64_t m = fraction | std::uint64_t{1} << kFraction;
-        add_shifted(uint128{m} * m, 2 * (field - 1));
+        const std::uint64_t m = fraction | std::uint64_t{field != 0} << kFraction;
+        add_shifted(digits, uint128{m} * m, 2 * (field - (field != 0)));
       }
-    } else {
+    }
+    settle_flags(kSum, digits, flags);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Bits<type> x = elements[i];
       const bool negative = kFormat.is_signed && x >> (8 * kFormat.bytes - 1) != 0;
       const Bits<type> m = negative ? static_cast<Bits<type>>(0 - x) : x;
-      add_shifted(uint128{m} * m, 0);
+      add_shifted(digits, uint128{m} * m, 0);
     }
   }
+}
 
-  // Floats: the sum correctly rounded to `format`. Integers: the sum modulo 2^64.
-  std::uint64_t result(const Format& format) const {
-    if (nan_) return format.quiet_nan();
-    if (infinite_) return format.infinity();
-    if (!format.is_float) return digits_[0];
-    return round_digits(format, digits_, kDigits, kExponent);
+// The sum of `input` elements correctly rounded to `output`, of its kind; for integers,
+// modulo 2^64.
+inline std::uint64_t round_sum(const Format& input, const std::uint64_t* digits,
+                               const Format& output) {
+  if (!input.is_float) return digits[0];
+  const SumFormat sum = sum_format(input);
+  const std::uint64_t flags = flags_of(sum, digits);
+  if (flags != 0) return flags & kNan ? output.quiet_nan() : output.infinity();
+  return round_digits(output, digits, sum.digits, sum.exponent);
+}
+
+// A state is what SumSquare holds of each output. Of floats it is the digits. Of integers it
+// is S modulo 2^127, and in the highest bit whether S >= 2^127: neither depends on the order
+// of additions, and S of 32-bit elements is always below.
+//
+// Adds a sum to a state. For integers the sum may have a third digit.
+inline void add_to_state(const Format& format, std::uint64_t* state, const std::uint64_t* more,
+                         std::uint64_t third = 0) {
+  const SumFormat sum = sum_format(format);
+  if (!format.is_float) {
+    std::uint64_t low;
+    const bool carry = __builtin_add_overflow(state[0], more[0], &low);
+    const std::uint64_t high = (state[1] & ~kTopBit) + (more[1] & ~kTopBit) + carry;
+    state[0] = low;
+    state[1] = high | ((state[1] | more[1]) & kTopBit) | (third != 0 ? kTopBit : 0);
+    return;
   }
+  const std::uint64_t flags = flags_of(sum, state) | flags_of(sum, more);
+  if (flags != 0) return settle_flags(sum, state, flags);
+  std::uint64_t carry = 0;
+  for (int i = 0; i < sum.digits; ++i) {
+    const uint128 digit = uint128{state[i]} + more[i] + carry;
+    state[i] = static_cast<std::uint64_t>(digit);
+    carry = static_cast<std::uint64_t>(digit >> 64);
+  }
+}
 
-  const std::uint64_t* digits() const { return digits_; }
-
- private:
-  void add_shifted(uint128 square, int shift) {
-    const int bit = shift % 64;
-    std::uint64_t* digit = digits_ + shift / 64;
-    const uint128 low = square << bit;
-    const std::uint64_t top = bit == 0 ? 0 : static_cast<std::uint64_t>(square >> (128 - bit));
-    uint128 sum = uint128{digit[0]} + static_cast<std::uint64_t>(low);
-    digit[0] = static_cast<std::uint64_t>(sum);
-    sum = (sum >> 64) + digit[1] + static_cast<std::uint64_t>(low >> 64);
-    digit[1] = static_cast<std::uint64_t>(sum);
-    sum = (sum >> 64) + digit[2] + top;
-    digit[2] = static_cast<std::uint64_t>(sum);
-    for (std::uint64_t carry = static_cast<std::uint64_t>(sum >> 64); carry != 0;) {
-      ++digit;
-      digit[2] += carry;
-      carry = digit[2] == 0;
+// Adds the first output of a kernel to a sum.
+template <Type type>
+void add_parts(std::uint64_t* digits, const Parts& parts, std::size_t count) {
+  constexpr SumFormat kSum = sum_format(format_of(type));
+  constexpr int kStep = part_step(type);
+  if (format_of(type).is_float && flags_of(kSum, digits) != 0) return;
+  for (std::size_t f = 0; f < count; f += 2) {
+    // Two at a time, in units of the finer one; each is below 2^60 in size.
+    int128 value = parts.part[f][0];
+    int exponent = parts.exponent[0] + static_cast<int>(f) * kStep - kSum.exponent;
+    if (f + 1 < count) {
+      const int128 next = parts.part[f + 1][0];
+      if (kStep > 0) {
+        value += next * (int128{1} << (kStep > 0 ? kStep : 0));
+      } else {
+        value = value * (int128{1} << (kStep > 0 ? 0 : -kStep)) + next;
+        exponent += kStep;
+      }
     }
+    add_signed(digits, kSum.digits, value, exponent);
   }
+}
 
-  std::uint64_t digits_[kDigits] = {};
-  bool nan_ = false;
-  bool infinite_ = false;
+// Adds to a state what `add` adds to digits.
+template <Type type, class Add>
+void with_digits(std::uint64_t* state, Add add) {
+  if constexpr (format_of(type).is_float) {
+    add(state);
+  } else {
+    std::uint64_t digits[3] = {};
+    add(digits);
+    add_to_state(format_of(type), state, digits, digits[2]);
+  }
+}
+
+// Where n states are: state j is that of j % period.
+struct StateArray {
+  std::byte* first;
+  std::ptrdiff_t stride;
+  std::int64_t period;
+
+  std::uint64_t* operator()(std::int64_t j) const {
+    if (j >= period) j %= period;
+    return reinterpret_cast<std::uint64_t*>(first + j * stride);
+  }
 };
+
+// Adds output j of a kernel, of n, to state j; returns whether it found one not exact.
+template <Type type>
+bool add_outputs(const StateArray& states, const Parts& parts, std::size_t count,
+                 std::int64_t n) {
+  bool all = true;
+  for (std::int64_t j = 0; j < n; ++j) {
+    if (parts.exponent[j] == kNotExact) {
+      all = false;
+      continue;
+    }
+    with_digits<type>(
+        states(j), [&](std::uint64_t* digits) { add_parts<type>(digits, parts + j, count); });
+  }
+  return !all;
+}
+
+// Adds the squares of n elements side by side to a state.
+template <Type type>
+void add_squares_to_state(std::uint64_t* state, const std::byte* data, std::int64_t n) {
+  with_digits<type>(state, [&](std::uint64_t* digits) { add_squares<type>(digits, data, n); });
+}
+
+// All this for one type.
+struct Exactly {
+  void (*add_squares)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
+  void (*add_squares_to_state)(std::uint64_t* state, const std::byte* data, std::int64_t n);
+  void (*add_parts)(std::uint64_t* digits, const Parts& parts, std::size_t count);
+  bool (*add_outputs)(const StateArray& states, const Parts& parts, std::size_t count,
+                      std::int64_t n);
+};
+
+template <Type type>
+constexpr Exactly exactly_as() {
+  return {&add_squares<type>, &add_squares_to_state<type>, &add_parts<type>,
+          &add_outputs<type>};
+}
+
+inline Exactly exactly(Type type) {
+  switch (type) {
+    case Type::bfloat16:
+      return exactly_as<Type::bfloat16>();
+    case Type::float16:
+      return exactly_as<Type::float16>();
+    case Type::float32:
+      return exactly_as<Type::float32>();
+    case Type::float64:
+      return exactly_as<Type::float64>();
+    case Type::int32:
+      return exactly_as<Type::int32>();
+    case Type::int64:
+      return exactly_as<Type::int64>();
+    case Type::uint32:
+      return exactly_as<Type::uint32>();
+    case Type::uint64:
+      return exactly_as<Type::uint64>();
+  }
+  __builtin_unreachable();
+}
+
+// Whether some `terms` elements have this state.
+inline bool is_state(const Format& format, const std::uint64_t* state, std::uint64_t terms) {
+  const SumFormat sum = sum_format(format);
+  const bool any = std::any_of(state, state + sum.state_digits, [](auto d) { return d != 0; });
+  if (terms == 0 || !any) return !any;
+  if (!format.is_float) return sum.square_bits == 128 || state[1] < terms;
+  const std::uint64_t flags = flags_of(sum, state);
+  if (flags != 0) {
+    const bool others =
+        std::any_of(state, state + sum.digits - 1, [](auto d) { return d != 0; });
+    return !others && (state[sum.digits - 1] == kNan || state[sum.digits - 1] == kInfinite);
+  }
+  // S < terms * 2^square_bits
+  const int digit = sum.square_bits / 64;
+  const int bit = sum.square_bits % 64;
+  uint128 above = 0;
+  for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | state[i];
+  return above >> bit < terms;
+}
 
 }  // namespace halfulp

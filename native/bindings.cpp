@@ -1,5 +1,6 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
-// May include reduce.h and parallel.h only, besides nanobind's and NumPy's C interfaces.
+// May include accumulator.h, parallel.h and reduce.h only, besides nanobind's and NumPy's C
+// interfaces.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -14,6 +15,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include "accumulator.h"
 #include "parallel.h"
 #include "reduce.h"
 
@@ -78,6 +80,41 @@ nb::object int_from(const std::uint64_t (&digits)[3]) {
   return sum;
 }
 
+// Marks the axes to reduce; None means all.
+void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]) {
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  if (axes.is_none()) {
+    for (int i = 0; i < rank; ++i) is_reduced[i] = true;
+    return;
+  }
+  for (nb::handle item : nb::cast<nb::tuple>(axes)) {
+    const int axis = nb::cast<int>(item);
+    if (axis < 0 || axis >= rank) throw nb::value_error("axis out of range");
+    is_reduced[axis] = true;
+  }
+}
+
+Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
+  const int rank = PyArray_NDIM(array);
+  std::int64_t counts[kMaxRank];
+  std::ptrdiff_t strides[kMaxRank];
+  for (int i = 0; i < rank; ++i) {
+    counts[i] = PyArray_DIM(array, i);
+    strides[i] = PyArray_STRIDE(array, i);
+  }
+  return make_plan(rank, counts, strides, is_reduced, format_of(*type_of(array)).bytes,
+                   output_bytes);
+}
+
+[[noreturn]] void raise_overflow(nb::handle message) {
+  const nb::object error = nb::module_::import_("halfulp.errors").attr("SumOverflowError");
+  PyErr_SetObject(error.ptr(), message.ptr());
+  throw nb::python_error();
+}
+
+// For less, others would wait longer for the lock than for the work.
+constexpr npy_intp kReleaseLock = 4096;
+
 // Arguments were checked by the Python faces; what would corrupt memory is checked again.
 nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int type_code,
                         bool checked, nb::handle out) {
@@ -91,17 +128,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   }
 
   const int rank = PyArray_NDIM(array);
-  if (rank > kMaxRank) throw nb::value_error("too many axes");
   bool is_reduced[kMaxRank] = {};
-  if (axes.is_none()) {
-    for (int i = 0; i < rank; ++i) is_reduced[i] = true;
-  } else {
-    for (nb::handle item : nb::cast<nb::tuple>(axes)) {
-      const int axis = nb::cast<int>(item);
-      if (axis < 0 || axis >= rank) throw nb::value_error("axis out of range");
-      is_reduced[axis] = true;
-    }
-  }
+  mark_axes(axes, rank, is_reduced);
 
   npy_intp shape[kMaxRank];
   int result_rank = 0;
@@ -131,14 +159,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
     result = nb::borrow(out);
   }
 
-  std::int64_t counts[kMaxRank];
-  std::ptrdiff_t strides[kMaxRank];
-  for (int i = 0; i < rank; ++i) {
-    counts[i] = PyArray_DIM(array, i);
-    strides[i] = PyArray_STRIDE(array, i);
-  }
-  const Plan plan = make_plan(rank, counts, strides, is_reduced, format_of(*input_type).bytes,
-                              output_format->bytes);
+  const Plan plan = plan_of(array, is_reduced, output_format->bytes);
   Request request;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.output = reinterpret_cast<std::byte*>(
@@ -149,9 +170,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   request.checked = checked && !output_format->is_float;
   std::optional<SumOverflow> overflow;
   {
-    // For less, others would wait longer for the lock than for the work.
     std::optional<nb::gil_scoped_release> released;
-    if (PyArray_SIZE(array) > 4096) released.emplace();
+    if (PyArray_SIZE(array) > kReleaseLock) released.emplace();
     try {
       reduce(plan, request, own_threads());
     } catch (const SumOverflow& caught) {
@@ -159,13 +179,113 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
     }
   }
   if (overflow) {
-    nb::object error = nb::module_::import_("halfulp.errors").attr("SumOverflowError");
-    nb::object message = nb::str("the exact sum of squares is {}; {} cannot hold it")
-                             .attr("format")(int_from(overflow->sum), result.attr("dtype"));
-    PyErr_SetObject(error.ptr(), message.ptr());
-    throw nb::python_error();
+    raise_overflow(nb::str("the exact sum of squares is {}; {} cannot hold it")
+                       .attr("format")(int_from(overflow->sum), result.attr("dtype")));
   }
   return result;
+}
+
+// An array of states: an output a row, in uint64.
+struct Rows {
+  Rows(nb::handle object, const Format& format) : array(as_array(object)) {
+    if (PyArray_TYPE(array) != NPY_UINT64 || !PyArray_ISCARRAY(array) ||
+        PyArray_NDIM(array) != 2 || PyArray_DIM(array, 1) != sum_format(format).state_digits) {
+      throw nb::value_error("no states of this type");
+    }
+    count = PyArray_DIM(array, 0);
+  }
+
+  std::uint64_t* state(npy_intp i) const {
+    return static_cast<std::uint64_t*>(PyArray_DATA(array)) + i * PyArray_DIM(array, 1);
+  }
+
+  PyArrayObject* array;
+  npy_intp count;
+};
+
+const Format& format_of_code(int type_code) {
+  const Format* format = find_format(static_cast<Type>(type_code));
+  if (!format) throw nb::type_error("no such element type");
+  return *format;
+}
+
+nb::tuple state_format(int type_code) {
+  const SumFormat format = sum_format(format_of_code(type_code));
+  return nb::make_tuple(format.state_digits, format.exponent);
+}
+
+// Python checked the shapes; what would corrupt memory is checked again.
+void update_states(nb::handle states, nb::handle data, nb::handle axes) {
+  PyArrayObject* array = as_array(data);
+  const std::optional<Type> type = type_of(array);
+  if (!type) throw nb::type_error("no such element type");
+  const Format& format = format_of(*type);
+  const Rows target(states, format);
+  bool is_reduced[kMaxRank] = {};
+  mark_axes(axes, PyArray_NDIM(array), is_reduced);
+  npy_intp outputs = 1;
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    if (!is_reduced[i]) outputs *= PyArray_DIM(array, i);
+  }
+  if (outputs != target.count) throw nb::value_error("states do not fit");
+  const int state_bytes = static_cast<int>(PyArray_DIM(target.array, 1)) * 8;
+  const Plan plan = plan_of(array, is_reduced, state_bytes);
+  Request request;
+  request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
+  request.output = reinterpret_cast<std::byte*>(target.state(0));
+  request.input_type = request.output_type = *type;
+  request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
+  request.checked = false;
+  request.states = true;
+  std::optional<nb::gil_scoped_release> released;
+  if (PyArray_SIZE(array) > kReleaseLock) released.emplace();
+  reduce(plan, request, own_threads());
+}
+
+void merge_states(nb::handle states, nb::handle more, int type_code) {
+  const Format& format = format_of_code(type_code);
+  const Rows target(states, format);
+  const Rows source(more, format);
+  if (target.count != source.count) throw nb::value_error("states do not fit");
+  for (npy_intp i = 0; i < target.count; ++i) {
+    add_to_state(format, target.state(i), source.state(i));
+  }
+}
+
+nb::object round_states(nb::handle states, int type_code, int output_code, bool checked) {
+  const Format& format = format_of_code(type_code);
+  const Format& output = format_of_code(output_code);
+  const Rows source(states, format);
+  if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
+  npy_intp shape[] = {source.count};
+  const nb::object result = nb::steal(PyArray_SimpleNew(1, shape, numpy_number(output.type)));
+  if (!result.is_valid()) throw nb::python_error();
+  char* next = PyArray_BYTES(as_array(result));
+  for (npy_intp i = 0; i < source.count; ++i, next += output.bytes) {
+    const std::uint64_t* state = source.state(i);
+    const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
+    if (checked && !output.is_float &&
+        (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
+      raise_overflow(nb::str("the exact sum of squares of output {} is {}; {} cannot hold it")
+                         .attr("format")(i,
+                                         state[1] & kTopBit
+                                             ? nb::str("2^127 or more")
+                                             : nb::object(int_from({state[0], state[1], 0})),
+                                         result.attr("dtype")));
+    }
+    const std::uint64_t bits_of_result = round_sum(format, state, output);
+    std::memcpy(next, &bits_of_result, output.bytes);
+  }
+  return result;
+}
+
+bool are_states(nb::handle states, int type_code, std::uint64_t terms) {
+  const Format& format = format_of_code(type_code);
+  const Rows source(states, format);
+  for (npy_intp i = 0; i < source.count; ++i) {
+    if (!is_state(format, source.state(i), terms)) return false;
+  }
+  return true;
 }
 
 struct DlpackType {
@@ -255,6 +375,9 @@ std::vector<std::string> kernel_names() {
   for (std::size_t i = 0; i < target.kernel_count; ++i) {
     names.emplace_back(target.kernels[i].name);
   }
+  for (std::size_t i = 0; i < target.exact_kernel_count; ++i) {
+    names.emplace_back(target.exact_kernels[i].name);
+  }
   for (std::size_t i = 0; i < target.rounder_count; ++i) {
     names.emplace_back(target.rounders[i].name);
   }
@@ -285,6 +408,29 @@ NB_MODULE(_core, module) {
                      "out: numpy.ndarray | None) -> numpy.ndarray"),
              "Sum of squares along normalized axes, as the type of an ONNX code, or of the "
              "data for 0.");
+  module.def("state_format", &state_format, nb::arg("type_code"),
+             nb::sig("def state_format(type_code: int) -> tuple[int, int]"),
+             "Of a state of a type: its digits of 64 bits, and the exponent of its unit.");
+  module.def("update_states", &update_states, nb::arg("states"), nb::arg("data"),
+             nb::arg("axes").none(),
+             nb::sig("def update_states(states: numpy.ndarray, data: numpy.ndarray, "
+                     "axes: tuple[int, ...] | None) -> None"),
+             "Add the squares along normalized axes to states, an output a row.");
+  module.def("merge_states", &merge_states, nb::arg("states"), nb::arg("more"),
+             nb::arg("type_code"),
+             nb::sig("def merge_states(states: numpy.ndarray, more: numpy.ndarray, "
+                     "type_code: int) -> None"),
+             "Add each state of the second array to that of the first.");
+  module.def("round_states", &round_states, nb::arg("states"), nb::arg("type_code"),
+             nb::arg("output_code"), nb::arg("checked"),
+             nb::sig("def round_states(states: numpy.ndarray, type_code: int, "
+                     "output_code: int, checked: bool) -> numpy.ndarray"),
+             "The sums of the states, rounded once to a type.");
+  module.def("are_states", &are_states, nb::arg("states"), nb::arg("type_code"),
+             nb::arg("terms"),
+             nb::sig("def are_states(states: numpy.ndarray, type_code: int, "
+                     "terms: int) -> bool"),
+             "Whether so many terms can have these states.");
   module.def("import_dlpack", &import_dlpack, nb::arg("capsule"),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");

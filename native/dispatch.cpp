@@ -80,6 +80,12 @@ Function find_kernel(Layout layout, Method method, Type type) {
   return nullptr;
 }
 
+ExactFunction find_exact_kernel(Layout layout, Type type) {
+  const ExactKernel* kernel = chosen_target().exact_kernels;
+  while (kernel->layout != layout || kernel->type != type) ++kernel;
+  return kernel->function;
+}
+
 const Rounder& find_rounder(Type type) {
   const Rounder* rounder = chosen_target().rounders;
   while (rounder->type != type) ++rounder;

@@ -34,6 +34,43 @@ struct Kernel {
   Function function;
 };
 
+// A block of terms summed exactly. Output i is the sum over f of
+//   part[f][i] * 2^(exponent[i] + f * part_step(type)),
+// or must be summed in another way if exponent[i] is kNotExact.
+inline constexpr int kMostParts = 4;
+inline constexpr std::int32_t kNotExact = INT32_MIN;
+
+struct Parts {
+  std::int64_t* part[kMostParts];
+  std::int32_t* exponent;
+
+  Parts operator+(std::ptrdiff_t i) const {
+    return {{part[0] + i, part[1] + i, part[2] + i, part[3] + i}, exponent + i};
+  }
+};
+
+constexpr int part_step(Type type) {
+  if (!format_of(type).is_float) return 32;
+  return type == Type::float64 ? -42 : -43;  // see folds.h
+}
+
+// Sums a block: of Layout::rows at most kExactColumns columns, of Layout::columns at most
+// kExactRows rows, with (columns + 64) * kExactLaneBytes of scratch memory aligned to 64
+// bytes. Sets at most kMostParts parts and returns how many.
+inline constexpr std::size_t kExactColumns = 4096;
+inline constexpr std::size_t kExactRows = 256;
+inline constexpr std::size_t kExactLaneBytes = 56;
+using ExactFunction = std::size_t (*)(const std::byte* data, std::ptrdiff_t row_stride,
+                                      std::size_t rows, std::size_t columns, const Parts& parts,
+                                      void* scratch);
+
+struct ExactKernel {
+  Layout layout;
+  Type type;
+  const char* name;
+  ExactFunction function;
+};
+
 // Rounds n sums to `type` where that is easy, else sets open[i] to kOpen; returns whether it
 // set any: see rounding_many.h.
 inline constexpr int kOpen = 0xff;
@@ -48,6 +85,8 @@ struct Target {
   const char* name;
   const Kernel* kernels;
   std::size_t kernel_count;
+  const ExactKernel* exact_kernels;
+  std::size_t exact_kernel_count;
   const Rounder* rounders;
   std::size_t rounder_count;
 };
@@ -66,6 +105,7 @@ const Target& chosen_target();
 bool choose_target(const char* name);
 
 Function find_kernel(Layout layout, Method method, Type type);
+ExactFunction find_exact_kernel(Layout layout, Type type);
 const Rounder& find_rounder(Type type);
 
 }  // namespace halfulp

@@ -1,11 +1,12 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, rounding_many.h and rows.h only. Internal linkage: see
-// simd.h.
+// May include columns.h, dispatch.h, folds.h, rounding_many.h and rows.h only. Internal
+// linkage: see simd.h.
 #pragma once
 
 #include "columns.h"
 #include "dispatch.h"
+#include "folds.h"
 #include "rounding_many.h"
 #include "rows.h"
 
@@ -32,23 +33,48 @@ constexpr Function function_of() {
   }
 }
 
-constexpr Kernel kKernels[] = {
+template <Layout layout, Type type>
+constexpr ExactFunction exact_function_of() {
+  constexpr bool rows = layout == Layout::rows;
+  if constexpr (format_of(type).is_float) {
+    return rows ? &exact_rows<type> : &exact_columns<type>;
+  } else {
+    return rows ? &exact_integer_rows<type> : &exact_integer_columns<type>;
+  }
+}
+
+#define KERNEL(layout, method, type)
+#define EXACT(layout, type)
+#define ROUNDER(type)
+
+#undef KERNEL
 #define KERNEL(layout, method, type)                                          \
   {Layout::layout, Method::method, Type::type, #layout "_" #method "_" #type, \
    function_of<Layout::layout, Method::method, Type::type>()},
-#define ROUNDER(type)
+constexpr Kernel kKernels[] = {
 #include "kernels.inc"
-#undef KERNEL
-#undef ROUNDER
 };
-
-constexpr Rounder kRounders[] = {
+#undef KERNEL
 #define KERNEL(layout, method, type)
-#define ROUNDER(type) {Type::type, "round_" #type, &round_many<Type::type>},
+
+#undef EXACT
+#define EXACT(layout, type)                             \
+  {Layout::layout, Type::type, #layout "_exact_" #type, \
+   exact_function_of<Layout::layout, Type::type>()},
+constexpr ExactKernel kExactKernels[] = {
 #include "kernels.inc"
-#undef KERNEL
-#undef ROUNDER
 };
+#undef EXACT
+#define EXACT(layout, type)
+
+#undef ROUNDER
+#define ROUNDER(type) {Type::type, "round_" #type, &round_many<Type::type>},
+constexpr Rounder kRounders[] = {
+#include "kernels.inc"
+};
+#undef KERNEL
+#undef EXACT
+#undef ROUNDER
 
 }  // namespace
 }  // namespace halfulp

@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "accumulator.h"
 #include "modes.h"
@@ -31,15 +32,23 @@ constexpr std::int64_t kNearColumns = 16;
 // Memory for one thread and tiles of at most n outputs.
 class Workspace {
  public:
-  Workspace(std::int64_t outputs, Layout layout) {
+  Workspace(std::int64_t outputs, Layout layout, bool exact) {
     const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
-    memory_.reset(new std::byte[bytes(n, layout)]);
+    const bool columns = layout == Layout::columns;
+    const std::int64_t lanes = columns ? (n + 64) * (exact ? kExactLaneBytes : kLaneBytes) : 0;
+    memory_.reset(new std::byte[64 + lanes + n * (exact ? kExactBytes : kBytes)]);
     scratch_ = align(memory_.get());
-    std::byte* next = scratch_ + (layout == Layout::columns ? (n + 64) * kLaneBytes : 0);
+    std::byte* next = scratch_ + lanes;
     const auto take = [&](auto*& array) {
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
       next += n * sizeof *array;
     };
+    if (exact) {
+      for (std::int64_t*& part : parts.part) take(part);
+      take(parts.exponent);
+      packed();
+      return;
+    }
     take(sums.hi);
     take(sums.lo);
     take(sums.bound);
@@ -53,8 +62,9 @@ class Workspace {
   }
 
   // Most of what an output needs, lanes of a columns kernel included.
-  static constexpr std::int64_t kBytesPerOutput =
-      7 * sizeof(double) + sizeof(int) + 1 + kLaneBytes;
+  static std::int64_t bytes_per_output(bool exact) {
+    return exact ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
+  }
 
   void* scratch() { return scratch_; }
 
@@ -68,13 +78,13 @@ class Workspace {
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, in refine
   std::uint8_t* open;
+  Parts parts;  // instead of all these, if exact
 
  private:
-  static std::int64_t bytes(std::int64_t n, Layout layout) {
-    const auto lanes = static_cast<std::int64_t>(kLaneBytes);
-    return 64 + n * (kBytesPerOutput - lanes) +
-           (layout == Layout::columns ? (n + 64) * lanes : 0);
-  }
+  static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
+  static constexpr std::int64_t kExactBytes =
+      kMostParts * sizeof(std::int64_t) + sizeof(std::int32_t);
+
   static std::byte* align(std::byte* address) {
     return address + (-reinterpret_cast<std::uintptr_t>(address) & 63);
   }
@@ -86,6 +96,14 @@ class Workspace {
 
 // A matrix of fewer columns is folded to this many.
 constexpr std::int64_t kFoldedColumns = 512;
+
+// Of columns summed exactly: bytes read twice, so that they stay in the second cache; and
+// how many a packed copy is wide.
+constexpr std::int64_t kBlockBytes = 1024 * 1024;
+constexpr std::int64_t kPackedColumns = 64;
+
+// Fewer terms are added to a sum one by one.
+constexpr std::int64_t kFewTerms = 64;
 
 // Adds state j of `more` to state i.
 void merge(Method method, const States& states, std::int64_t i, const States& more,
@@ -136,6 +154,7 @@ class Reduction {
         kept_(plan.kept.innermost()),
         input_format_(format_of(request.input_type)),
         output_format_(format_of(request.output_type)),
+        sum_format_(sum_format(input_format_)),
         bytes_(input_format_.bytes),
         terms_(plan.reduced.count()) {
     if (!input_format_.is_float) {
@@ -149,6 +168,9 @@ class Reduction {
     }
     kernel_ = kernel_for(method_);
     if (input_format_.is_float) round_ = find_rounder(request.output_type).function;
+    exactly_ = exactly(request.input_type);
+    exact_rows_ = find_exact_kernel(Layout::rows, request.input_type);
+    exact_columns_ = find_exact_kernel(Layout::columns, request.input_type);
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
   }
 
@@ -172,10 +194,15 @@ class Reduction {
     tiles_per_row_ = (kept_.count + tile_ - 1) / tile_;
     tasks_ = outer * tiles_per_row_;
     tasks_per_turn_ = std::max<std::int64_t>(1, tasks_ / (8 * threads));
-    if (tasks_ >= threads && threads > 1) {
+    const bool spread = tasks_ >= threads && threads > 1;
+    if (!spread) inner_threads_ = static_cast<int>(threads);
+    // All memory is had before anything is written: an update is whole or not at all.
+    for (std::int64_t i = 0; i < (spread ? threads : 1); ++i) {
+      workspaces_.push_back(workspace_for(tile_));
+    }
+    if (spread) {
       executor_.run(static_cast<int>(threads), [this] { work(); });
     } else {
-      inner_threads_ = static_cast<int>(threads);
       work();
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -186,10 +213,17 @@ class Reduction {
   std::int64_t widest_tile(std::int64_t threads) const {
     if (plan_.layout == Layout::rows) return kSmallestTile;
     const bool few_rows = plan_.reduced.innermost().count < 64;
-    const std::int64_t wanted = few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile);
+    const std::int64_t wanted =
+        request_.states ? kBlockBytes / static_cast<std::int64_t>(kExactRows) / bytes_
+                        : (few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile));
     const std::int64_t share = kMostScratch / threads - kPackBytes;
-    const std::int64_t room = share / Workspace::kBytesPerOutput / 64 * 64;
+    const std::int64_t room = share / Workspace::bytes_per_output(request_.states) / 64 * 64;
     return std::max(kSmallestTile, std::min(wanted, room));
+  }
+
+  std::unique_ptr<Workspace> workspace_for(std::int64_t n) const {
+    if (request_.states) n = std::max(n, kFoldedColumns);
+    return std::make_unique<Workspace>(n, plan_.layout, request_.states);
   }
 
   // A tile of columns narrower than this would read cache lines in part.
@@ -201,7 +235,7 @@ class Reduction {
   void work() {
     try {
       const StandardModes modes;
-      Workspace workspace(tile_, plan_.layout);
+      Workspace& workspace = *workspaces_[next_workspace_.fetch_add(1)];
       for (;;) {
         const std::int64_t begin = next_task_.fetch_add(tasks_per_turn_);
         if (begin >= tasks_) return;
@@ -234,6 +268,7 @@ class Reduction {
   // Computes n outputs, neighbours along the innermost kept loop.
   void run_tile(const std::byte* input, std::byte* output, std::int64_t n,
                 Workspace& workspace) {
+    if (request_.states) return add_to_states(input, output, n, workspace);
     auto* results = reinterpret_cast<std::byte*>(workspace.results);
     if (exact_) {
       for (std::int64_t i = 0; i < n; ++i) {
@@ -355,38 +390,50 @@ class Reduction {
   void sum_terms(Method method, const std::byte* input, std::int64_t n, const States& states,
                  Workspace& workspace) {
     if (terms_ == 0) return clear(method, states, n);
-    int widest = 0;
-    for (int i = 1; i < plan_.reduced.size; ++i) {
-      if (plan_.reduced.loops[i].count > plan_.reduced.loops[widest].count) widest = i;
-    }
-    const Loop& split = plan_.reduced.loops[widest];
-    const std::int64_t parts = std::min<std::int64_t>(inner_threads_, split.count);
-    if (parts <= 1) {
-      sum_loops(method, plan_.reduced, input, n, states, workspace);
-      return;
-    }
+    if (parts() <= 1) return sum_loops(method, plan_.reduced, input, n, states, workspace);
     clear(method, states, n);
+    for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
+      Workspace own(n, plan_.layout, false);
+      if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
+      sum_loops(method, loops, data, n, own.sums, own);
+      const std::lock_guard<std::mutex> guard(mutex);
+      for (std::int64_t i = 0; i < n; ++i) merge(method, states, i, own.sums, i);
+    });
+  }
+
+  // The reduced loop that threads share where outputs are too few.
+  int longest_loop() const {
+    int longest = 0;
+    for (int i = 1; i < plan_.reduced.size; ++i) {
+      if (plan_.reduced.loops[i].count > plan_.reduced.loops[longest].count) longest = i;
+    }
+    return longest;
+  }
+
+  std::int64_t parts() const {
+    return std::min<std::int64_t>(inner_threads_, plan_.reduced.loops[longest_loop()].count);
+  }
+
+  // Calls sum(loops, input, mutex) for parts() parts that make up all terms, at once.
+  template <class F>
+  void for_each_part(const std::byte* input, F sum) const {
+    const int longest = longest_loop();
+    const Loop& split = plan_.reduced.loops[longest];
+    const std::int64_t count = parts();
     std::atomic<std::int64_t> next{0};
     std::mutex mutex;
     std::exception_ptr failure;
-    const auto sum_parts = [&] {
-      const StandardModes modes;
-      for (;;) {
-        const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
-        if (part >= parts) return;
-        const std::int64_t begin = split.count * part / parts;
-        Loops loops = plan_.reduced;
-        loops.loops[widest].count = split.count * (part + 1) / parts - begin;
-        Workspace own(n, plan_.layout);
-        if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
-        sum_loops(method, loops, input + begin * split.input, n, own.sums, own);
-        const std::lock_guard<std::mutex> guard(mutex);
-        for (std::int64_t i = 0; i < n; ++i) merge(method, states, i, own.sums, i);
-      }
-    };
-    executor_.run(static_cast<int>(parts), [&] {
+    executor_.run(static_cast<int>(count), [&] {
       try {
-        sum_parts();
+        const StandardModes modes;
+        for (;;) {
+          const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+          if (part >= count) return;
+          const std::int64_t begin = split.count * part / count;
+          Loops loops = plan_.reduced;
+          loops.loops[longest].count = split.count * (part + 1) / count - begin;
+          sum(loops, input + begin * split.input, mutex);
+        }
       } catch (...) {
         const std::lock_guard<std::mutex> guard(mutex);
         failure = std::current_exception();
@@ -430,7 +477,7 @@ class Reduction {
     const std::int64_t wide = folds * columns;
     const std::int64_t wide_rows = rows / folds;
     const std::int64_t rest = rows % folds;
-    Workspace own(wide, Layout::columns);
+    Workspace own(wide, Layout::columns, false);
     if (method == Method::grid) {
       for (std::int64_t j = 0; j < wide; ++j) own.sums.hi[j] = states.hi[j % columns];
     }
@@ -471,50 +518,147 @@ class Reduction {
 
   // The result of one output from its exact sum.
   std::uint64_t resolve(const std::byte* input, Workspace& workspace) const {
-    switch (request_.input_type) {
-      case Type::bfloat16:
-        return resolve_as<Type::bfloat16>(input, workspace);
-      case Type::float16:
-        return resolve_as<Type::float16>(input, workspace);
-      case Type::float32:
-        return resolve_as<Type::float32>(input, workspace);
-      case Type::float64:
-        return resolve_as<Type::float64>(input, workspace);
-      case Type::int32:
-        return resolve_as<Type::int32>(input, workspace);
-      case Type::int64:
-        return resolve_as<Type::int64>(input, workspace);
-      case Type::uint32:
-        return resolve_as<Type::uint32>(input, workspace);
-      case Type::uint64:
-        return resolve_as<Type::uint64>(input, workspace);
-    }
-    __builtin_unreachable();
-  }
-
-  template <Type type>
-  std::uint64_t resolve_as(const std::byte* input, Workspace& workspace) const {
-    Accumulator<type> sum;
-    for_each_chunk(input, workspace, [&](const std::byte* data, std::int64_t n) {
-      const auto* x = reinterpret_cast<const Bits<type>*>(data);
-      for (std::int64_t i = 0; i < n; ++i) sum.add(x[i]);
-    });
-    if constexpr (!format_of(type).is_float) {
-      const std::uint64_t* digits = sum.digits();
+    std::uint64_t digits[kMostDigits] = {};
+    add_exactly(plan_.reduced, input, digits, workspace);
+    if (!input_format_.is_float) {
       const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
       if (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0)) {
         throw SumOverflow{{digits[0], digits[1], digits[2]}};
       }
     }
-    return sum.result(output_format_);
+    return round_sum(input_format_, digits, output_format_);
+  }
+
+  // Adds the terms of one output to its exact sum.
+  void add_exactly(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
+                   Workspace& workspace) const {
+    for_each_chunk(reduced, input, workspace,
+                   [&](const std::byte* data, std::int64_t n) { add_run(data, n, digits); });
+  }
+
+  // Adds the squares of n elements side by side to an exact sum.
+  void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits) const {
+    constexpr std::int64_t kColumns = kExactColumns;
+    constexpr std::int64_t kRows = 16;
+    std::int64_t part[kMostParts][kRows];
+    std::int32_t exponent[kRows];
+    const Parts parts = {{part[0], part[1], part[2], part[3]}, exponent};
+    while (n >= kFewTerms) {
+      const std::int64_t columns = std::min(n, kColumns);
+      const std::int64_t rows = std::max<std::int64_t>(1, std::min(n / kColumns, kRows));
+      const std::size_t count =
+          exact_rows_(data, columns * bytes_, rows, columns, parts, nullptr);
+      for (std::int64_t i = 0; i < rows; ++i, data += columns * bytes_) {
+        if (exponent[i] == kNotExact) {
+          exactly_.add_squares(digits, data, columns);
+        } else {
+          exactly_.add_parts(digits, parts + i, count);
+        }
+      }
+      n -= rows * columns;
+    }
+    exactly_.add_squares(digits, data, n);
+  }
+
+  // Adds the terms of n neighbouring outputs to their states; to none of them if it throws.
+  void add_to_states(const std::byte* input, std::byte* output, std::int64_t n,
+                     Workspace& workspace) {
+    const StateArray states = {output, kept_.output, n};
+    if (parts() <= 1) return add_part(plan_.reduced, input, n, states, workspace);
+    const std::ptrdiff_t size = sum_format_.state_digits;
+    const auto array = [&](std::vector<std::uint64_t>& memory) {
+      memory.resize(n * size);
+      return StateArray{reinterpret_cast<std::byte*>(memory.data()), 8 * size, n};
+    };
+    std::vector<std::uint64_t> sum_memory;
+    const StateArray sums = array(sum_memory);
+    for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
+      const std::unique_ptr<Workspace> own = workspace_for(n);
+      std::vector<std::uint64_t> memory;
+      const StateArray part = array(memory);
+      add_part(loops, data, n, part, *own);
+      const std::lock_guard<std::mutex> guard(mutex);
+      for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, sums(i), part(i));
+    });
+    for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, states(i), sums(i));
+  }
+
+  void add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
+                const StateArray& states, Workspace& workspace) const {
+    if (terms_ == 0) return;
+    if (plan_.layout == Layout::rows) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        std::uint64_t digits[3] = {};
+        std::uint64_t* const sum = input_format_.is_float ? states(i) : digits;
+        add_exactly(reduced, input + i * kept_.input, sum, workspace);
+        if (!input_format_.is_float) add_to_state(input_format_, states(i), digits, digits[2]);
+      }
+      return;
+    }
+    const Loop& inner = reduced.innermost();
+    for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
+      const std::byte* data = input + in;
+      if (!readable(data, kept_.input) || inner.input % bytes_ != 0) {
+        add_packed_columns(data, inner, n, states, workspace);
+      } else if (inner.count >= 2 * kFoldedColumns && n < kFoldedColumns / 4 &&
+                 inner.input == n * bytes_) {
+        const std::int64_t folds = kFoldedColumns / n;
+        const std::int64_t wide = folds * n;
+        const std::int64_t rows = inner.count / folds;
+        add_columns(data, rows, wide * bytes_, wide, states, workspace);
+        add_columns(data + rows * wide * bytes_, inner.count % folds, n * bytes_, n, states,
+                    workspace);
+      } else {
+        add_columns(data, inner.count, inner.input, n, states, workspace);
+      }
+    });
+  }
+
+  void add_packed_columns(const std::byte* data, const Loop& inner, std::int64_t columns,
+                          const StateArray& states, Workspace& workspace) const {
+    const std::int64_t width = std::min(columns, kPackedColumns);
+    const std::int64_t height = kPackBytes / bytes_ / width;
+    for (std::int64_t i = 0; i < inner.count; i += height) {
+      for (std::int64_t j = 0; j < columns; j += width) {
+        const std::int64_t m = std::min(height, inner.count - i);
+        const std::int64_t n = std::min(width, columns - j);
+        pack(workspace.packed(), data + i * inner.input + j * kept_.input, m, inner.input, n,
+             kept_.input, bytes_, request_.byte_swapped);
+        const StateArray some = {states.first + j * states.stride, states.stride, n};
+        add_columns(workspace.packed(), m, n * bytes_, n, some, workspace);
+      }
+    }
+  }
+
+  // Adds the columns of a matrix to states.
+  void add_columns(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
+                   std::int64_t columns, const StateArray& states, Workspace& workspace) const {
+    const std::int64_t wanted = kBlockBytes / (columns * bytes_) / 8 * 8;
+    const std::int64_t height =
+        std::max<std::int64_t>(8, std::min<std::int64_t>(wanted, kExactRows));
+    for (std::int64_t row = 0; row < rows; row += height, data += height * row_stride) {
+      const std::int64_t m = std::min(height, rows - row);
+      const Parts& parts = workspace.parts;
+      const std::size_t count =
+          exact_columns_(data, row_stride, m, columns, parts, workspace.scratch());
+      if (!exactly_.add_outputs(states, parts, count, columns)) continue;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        if (parts.exponent[j] != kNotExact) continue;
+        std::uint64_t column[kExactRows];
+        auto* terms = reinterpret_cast<std::byte*>(column);
+        pack(terms, data + j * bytes_, 1, 0, m, row_stride, bytes_, false);
+        exactly_.add_squares_to_state(states(j), terms, m);
+      }
+    }
   }
 
   // Calls f(data, n) for n terms of one output side by side at a time, until all were seen.
   template <class F>
-  void for_each_chunk(const std::byte* input, Workspace& workspace, F f) const {
+  void for_each_chunk(const Loops& reduced, const std::byte* input, Workspace& workspace,
+                      F f) const {
     if (terms_ == 0) return;
-    const Loop& inner = plan_.reduced.innermost();
-    for_each_outer(plan_.reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
+    const Loop& inner = reduced.innermost();
+    for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       const std::byte* data = input + in;
       if (readable(data, inner.input)) {
         f(data, inner.count);
@@ -542,11 +686,15 @@ class Reduction {
   const Loop& kept_;
   const Format& input_format_;
   const Format& output_format_;
+  const SumFormat sum_format_;
   const std::int64_t bytes_;
   const std::int64_t terms_;
   Method method_;
   Function kernel_;  // of method_
   decltype(Rounder::function) round_ = nullptr;
+  Exactly exactly_;
+  ExactFunction exact_rows_;
+  ExactFunction exact_columns_;
   bool exact_;  // every output is summed exactly
 
   // Tasks are tiles of outputs; inner_threads_ share the terms of each.
@@ -555,6 +703,8 @@ class Reduction {
   std::int64_t tasks_ = 0;
   std::int64_t tasks_per_turn_ = 1;
   int inner_threads_ = 1;
+  std::vector<std::unique_ptr<Workspace>> workspaces_;  // one for each thread
+  std::atomic<std::size_t> next_workspace_{0};
   std::atomic<std::int64_t> next_task_{0};
   std::mutex mutex_;
   std::exception_ptr failure_;

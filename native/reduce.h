@@ -17,6 +17,9 @@ struct Request {
   Type output_type;   // of the same kind, float or integer, as input_type
   bool byte_swapped;  // the input; the output is in native order
   bool checked;       // throw if an integer sum does not fit
+  // Whether the outputs are states, see accumulator.h, to which the squares are added. The
+  // output type means nothing then.
+  bool states = false;
 };
 
 // A checked sum that does not fit; the exact sum is sum[0] + 2^64 sum[1] + 2^128 sum[2].

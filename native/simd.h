@@ -48,6 +48,25 @@ typedef std::uint32_t Integers __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 4)));
 typedef std::int8_t Bytes __attribute__((vector_size(kVectorBytes / 8)));
 
+// Integers as wide as an element, and a vector of them.
+template <std::size_t bytes>
+struct SignedOf;
+template <>
+struct SignedOf<2> {
+  typedef std::int16_t Lane;
+  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct SignedOf<4> {
+  typedef std::int32_t Lane;
+  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct SignedOf<8> {
+  typedef std::int64_t Lane;
+  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+};
+
 template <class V>
 inline V load_vector(const void* source) {
   V v;
@@ -106,6 +125,24 @@ inline Narrow load_narrow(const std::uint16_t* x) {
   for (std::size_t i = 0; i < kNarrowWidth; ++i) v[i] = widen_half<type>(x[i]);
   return v;
 #endif
+}
+
+// Twice as many: the first and the second half of them or, where that is quicker, those of
+// even and of odd index.
+template <Type type>
+constexpr bool kByParity = type == Type::bfloat16;
+
+template <Type type>
+inline void load_two_narrow(const std::uint16_t* x, Narrow (&two)[2]) {
+  if constexpr (kByParity<type>) {
+    typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
+    const Words words = load_vector<Words>(x);
+    two[0] = (Narrow)(words << 16);
+    two[1] = (Narrow)(words & 0xffff0000);
+  } else {
+    two[0] = load_narrow<type>(x);
+    two[1] = load_narrow<type>(x + kNarrowWidth);
+  }
 }
 
 inline Vector widen(HalfNarrow x) { return __builtin_convertvector(x, Vector); }
@@ -281,6 +318,50 @@ inline V odds(V a, V b) {
   }
 }
 
+// The smaller, or the greater, of signed integers.
+template <class V>
+inline V smaller(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof a[0] == 2) return (V)_mm512_min_epi16((__m512i)a, (__m512i)b);
+  if constexpr (sizeof a[0] == 4) return (V)_mm512_min_epi32((__m512i)a, (__m512i)b);
+  if constexpr (sizeof a[0] == 8) return (V)_mm512_min_epi64((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  if constexpr (sizeof a[0] == 2) return (V)_mm256_min_epi16((__m256i)a, (__m256i)b);
+  if constexpr (sizeof a[0] == 4) return (V)_mm256_min_epi32((__m256i)a, (__m256i)b);
+  if constexpr (sizeof a[0] == 8) return a < b ? a : b;
+#else
+  return a < b ? a : b;
+#endif
+}
+
+template <class V>
+inline V greater(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof a[0] == 2) return (V)_mm512_max_epi16((__m512i)a, (__m512i)b);
+  if constexpr (sizeof a[0] == 4) return (V)_mm512_max_epi32((__m512i)a, (__m512i)b);
+  if constexpr (sizeof a[0] == 8) return (V)_mm512_max_epi64((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  if constexpr (sizeof a[0] == 2) return (V)_mm256_max_epi16((__m256i)a, (__m256i)b);
+  if constexpr (sizeof a[0] == 4) return (V)_mm256_max_epi32((__m256i)a, (__m256i)b);
+  if constexpr (sizeof a[0] == 8) return a > b ? a : b;
+#else
+  return a > b ? a : b;
+#endif
+}
+
+// Products of the low 32 bits, without sign, of 64-bit lanes.
+inline Wide multiply_low_halves(Wide a, Wide b) {
+#if defined(__AVX512F__)
+  return (Wide)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (Wide)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+  return (Wide)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  return (a & 0xffffffff) * (b & 0xffffffff);
+#endif
+}
+
 // Squares modulo 2^64 of integers held in 64-bit lanes: of the low 32 bits, with or
 // without sign, or of all 64: docs/exactness.md#integers.
 template <Type type>
@@ -299,16 +380,7 @@ inline Wide square_integers(Wide x) {
     return result;
 #endif
   } else if constexpr (type == Type::uint32) {
-#if defined(__AVX512F__)
-    return (Wide)_mm512_mul_epu32((__m512i)x, (__m512i)x);
-#elif defined(__AVX2__)
-    return (Wide)_mm256_mul_epu32((__m256i)x, (__m256i)x);
-#elif defined(__SSE2__)
-    return (Wide)_mm_mul_epu32((__m128i)x, (__m128i)x);
-#else
-    const Wide low = x & 0xffffffff;
-    return low * low;
-#endif
+    return multiply_low_halves(x, x);
   } else {
 #if defined(__AVX512DQ__)
     return (Wide)_mm512_mullo_epi64((__m512i)x, (__m512i)x);

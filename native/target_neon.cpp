@@ -7,7 +7,12 @@
 namespace halfulp {
 
 extern const Target target_neon;
-const Target target_neon = {"neon", kKernels, std::size(kKernels), kRounders,
+const Target target_neon = {"neon",
+                            kKernels,
+                            std::size(kKernels),
+                            kExactKernels,
+                            std::size(kExactKernels),
+                            kRounders,
                             std::size(kRounders)};
 
 }  // namespace halfulp

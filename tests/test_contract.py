@@ -226,10 +226,13 @@ def test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back(
     clean = environment.word()
     with environment.set(MODES[mode]):
         got = [halfulp.sum_square(x, 1) for x in cases]
+        states = [halfulp.SumSquare(dtype, 200).update(x, 1) for x in cases]
+        columns = [halfulp.SumSquare(dtype, 200).update(x.T, 0) for x in cases]
         after = environment.word()
     assert environment.word() == clean
     assert after & MODES[mode]
-    for result, right in zip(got, want, strict=True):
+    got += [state.result() for state in states + columns]
+    for result, right in zip(got, want * 3, strict=True):
         assert_same_bits(result, right)
 
 

@@ -15,6 +15,7 @@ NATIVE = Path(__file__).parents[1] / "native"
 HALVES = ("bfloat16", "float16")
 FLOATS = (*HALVES, "float32", "float64")
 INTEGERS = ("int32", "int64", "uint32", "uint64")
+_ALL = FLOATS + INTEGERS
 
 
 def _names() -> set[str]:
@@ -32,6 +33,7 @@ def _names() -> set[str]:
         )
         for type_ in types
     }
+    sums |= {f"{layout}_exact_{t}" for layout in ("rows", "columns") for t in _ALL}
     return sums | {f"round_{type_}" for type_ in FLOATS}
 
 
@@ -46,8 +48,10 @@ def test_every_instruction_set_has_every_kernel_of_the_table(target: str) -> Non
 def test_the_table_names_what_the_design_names() -> None:
     table = (NATIVE / "kernels.inc").read_text()
     kernels = re.findall(r"^KERNEL\((\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
+    exact = re.findall(r"^EXACT\((\w+), (\w+)\)$", table, re.MULTILINE)
     rounders = re.findall(r"^ROUNDER\((\w+)\)$", table, re.MULTILINE)
     named = {"_".join(kernel) for kernel in kernels} | {f"round_{r}" for r in rounders}
+    named |= {f"{layout}_exact_{type_}" for layout, type_ in exact}
     assert named == _names()
 
 

@@ -27,6 +27,7 @@ from halfulp.settings import (
     num_threads,
     set_num_threads,
 )
+from halfulp.state import SumSquare
 
 if TYPE_CHECKING:
     from halfulp import onnx, onnxruntime
@@ -42,6 +43,7 @@ __all__ = [
     "HalfulpError",
     "ModelError",
     "SumOverflowError",
+    "SumSquare",
     "UnsupportedTypeError",
     "build_info",
     "exact_sum_square",

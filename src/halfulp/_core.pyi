@@ -6,6 +6,23 @@ def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, ty
     Sum of squares along normalized axes, as the type of an ONNX code, or of the data for 0.
     """
 
+def state_format(type_code: int) -> tuple[int, int]:
+    """
+    Of a state of a type: its digits of 64 bits, and the exponent of its unit.
+    """
+
+def update_states(states: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
+    """Add the squares along normalized axes to states, an output a row."""
+
+def merge_states(states: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
+    """Add each state of the second array to that of the first."""
+
+def round_states(states: numpy.ndarray, type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
+    """The sums of the states, rounded once to a type."""
+
+def are_states(states: numpy.ndarray, type_code: int, terms: int) -> bool:
+    """Whether so many terms can have these states."""
+
 def import_dlpack(capsule: object) -> numpy.ndarray:
     """A NumPy view of the memory of a DLPack capsule."""
 

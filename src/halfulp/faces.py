@@ -97,7 +97,7 @@ def sum_square(
         axes = normalize_axes(given, data.ndim, repeated="raise")
     target = _SAME
     if dtype is not None or out is not None:
-        target = _target(element_type(data.dtype), dtype, out).code
+        target = target_type(element_type(data.dtype), dtype, out).code
     if overflow != "wrap" and overflow != "raise":
         raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
     checked = overflow == "raise"
@@ -198,8 +198,16 @@ def _axes_list(axes: Any) -> list[int]:
     return values
 
 
-def _target(source: ElementType, dtype: npt.DTypeLike | None, out: Any) -> ElementType:
-    """The element type of the result."""
+def target_type(
+    source: ElementType, dtype: npt.DTypeLike | None, out: Any
+) -> ElementType:
+    """Return the element type of a result for the arguments `dtype` and `out`.
+
+    Raises
+    ------
+    ArgumentError, UnsupportedTypeError
+        If one of them is not allowed for data of the type `source`.
+    """
     if out is not None and not isinstance(out, np.ndarray):
         raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
     if dtype is None:

@@ -55,6 +55,8 @@ class Cell:
         The size of a flat array, instead of its `shape`.
     ties : bool
         Whether every sum is an exact tie between two values of the type.
+    update : bool
+        Whether a `halfulp.SumSquare` is updated, and nothing rounded.
     types : tuple of str
     """
 
@@ -65,6 +67,7 @@ class Cell:
     layout: str = "C"
     nbytes: int | None = None
     ties: bool = False
+    update: bool = False
     types: tuple[str, ...] = tuple(TYPES)
 
     def memory_shape(self, element: ElementType) -> tuple[int, ...]:
@@ -157,6 +160,28 @@ CELLS = {
             (0,),
             ties=True,
             types=tuple(_PRECISION),
+        ),
+        Cell("update-flat", "SumSquare.update: 2^24 elements", _FLAT, update=True),
+        Cell(
+            "update-axis-0",
+            "SumSquare.update: (4096, 4096) axis 0",
+            _SQUARE,
+            (0,),
+            update=True,
+        ),
+        Cell(
+            "update-tall",
+            "SumSquare.update: (2^22, 4) axis 0",
+            (1 << 22, 4),
+            (0,),
+            update=True,
+        ),
+        Cell(
+            "update-few",
+            "SumSquare.update: (16, 2^20) axis 0",
+            (16, 1 << 20),
+            (0,),
+            update=True,
         ),
     )
 }

@@ -1,6 +1,6 @@
 """Times one cell: the limit, halfulp and its peers take turns.
 
-May import halfulp itself, cells, machine, peers and results only.
+May import halfulp itself, cells, machine, ours, peers and results only.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import halfulp
-from halfulp.bench.cells import SMALL_BYTES, TYPES, Array, Cell
+from halfulp.bench.cells import SMALL_BYTES, TYPES, Cell
 from halfulp.bench.machine import memory_bytes
+from halfulp.bench.ours import ours
 from halfulp.bench.peers import Peer
 from halfulp.bench.results import HALFULP, LIMIT, NO_PEERS, ONE_THREAD, ORDINARY, Measured
 
@@ -68,7 +69,8 @@ def measure(
     threads : int
         For halfulp and for the peers that can be told.
     peers : iterable of Peer
-        None is measured in a cell of ties: it is compared with an ordinary cell.
+        None is measured in a cell of ties, which is compared with an ordinary cell,
+        nor in one of updates.
     effort : Effort
 
     Returns
@@ -92,14 +94,14 @@ def measure(
     with halfulp.num_threads(threads), np.errstate(all="ignore"):
         contestants = {
             LIMIT: timed("np.vdot(y, y)", {"np": np, "y": same_bytes}, calls),
-            HALFULP: _ours(x, cell, calls),
+            HALFULP: timed(*ours(cell, x), calls),
         }
         if threads > 1:
-            contestants[ONE_THREAD] = halfulp.num_threads(1)(_ours(x, cell, calls))
+            contestants[ONE_THREAD] = halfulp.num_threads(1)(contestants[HALFULP])
         if cell.ties:
             ordinary = dataclasses.replace(cell, ties=False).build(element)
-            contestants[ORDINARY] = _ours(ordinary, cell, calls)
-        for peer in () if cell.ties else peers:
+            contestants[ORDINARY] = timed(*ours(cell, ordinary), calls)
+        for peer in () if cell.ties or cell.update else peers:
             if not peer.applies(x, cell.axes):
                 continue
             try:
@@ -123,11 +125,6 @@ def timed(expression: str, names: Mapping[str, Any], calls: int) -> _Time:
     """Return what tells the nanoseconds that a call takes, from a batch of calls."""
     timer = timeit.Timer(expression, timer=time.perf_counter_ns, globals=dict(names))
     return lambda: timer.timeit(calls) / calls
-
-
-def _ours(x: Array, cell: Cell, calls: int) -> _Time:
-    names = {"sum_square": halfulp.sum_square, "x": x, "axes": cell.axes}
-    return timed("sum_square(x, axes)", names, calls)
 
 
 def take_turns(

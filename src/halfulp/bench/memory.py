@@ -1,6 +1,6 @@
 """Measures the memory that one call takes beyond its result, in a fresh process.
 
-May import halfulp itself, cells and machine only.
+May import halfulp itself, cells and ours only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import halfulp
 from halfulp.bench.cells import TYPES, Cell
+from halfulp.bench.ours import ours
 
 _STATUS = Path("/proc/self/status")
 
@@ -36,13 +37,16 @@ def extra_memory(cell: Cell, type_name: str, threads: int) -> int | None:
     tiny = dataclasses.replace(cell, shape=(2,) * x.ndim, nbytes=None, ties=False)
     with halfulp.num_threads(threads):
         # Loads what is loaded when first used, and starts the threads.
-        halfulp.sum_square(tiny.build(element), cell.axes)
-        halfulp.sum_square(x[:1], cell.axes)
+        for first in (tiny.build(element), x[:1]):
+            expression, names = ours(cell, first)
+            eval(expression, dict(names))
+        expression, names = ours(cell, x)
         try:
             Path("/proc/self/clear_refs").write_text("5")  # the peak is now the present
             before = _status("VmHWM")
-            result = halfulp.sum_square(x, cell.axes)
-            return max(0, _status("VmHWM") - before - int(result.nbytes))
+            result = eval(expression, dict(names))
+            new = 0 if cell.update else int(result.nbytes)
+            return max(0, _status("VmHWM") - before - new)
         except (OSError, LookupError):
             return None
 

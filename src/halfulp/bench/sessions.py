@@ -15,7 +15,7 @@ from halfulp.onnxruntime import register
 SESSION_CELLS = {
     name: cell
     for name, cell in CELLS.items()
-    if cell.layout == "C" and not cell.ties and cell.nbytes != 1 << 30
+    if cell.layout == "C" and not (cell.ties or cell.update) and cell.nbytes != 1 << 30
 }
 SESSION_TYPES = tuple(name for name in TYPES if name != "bfloat16")
 

@@ -164,6 +164,13 @@ TARGETS = (
         "short-rows, few-rows", 0.6, "of the limit", _of_limit("short-rows", "few-rows")
     ),
     Target("strided", 0.4, "of the limit", _of_limit("strided")),
+    Target("update-flat", 0.5, "of the limit", _of_limit("update-flat")),
+    Target(
+        "update-axis-0, -tall, -few",
+        0.3,
+        "of the limit",
+        _of_limit("update-axis-0", "update-tall", "update-few"),
+    ),
     Target(
         "64 MiB on two or more threads",
         1.6,

@@ -1,0 +1,430 @@
+"""Exact sums of squares that grow by arrays and merge in any order.
+
+May import arrays, element_types, errors, faces, spec.rules and the native core only.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from halfulp import _core
+from halfulp.arrays import Array, as_array
+from halfulp.element_types import BY_CODE, ELEMENT_TYPES, ElementType, element_type
+from halfulp.errors import ArgumentError, SumOverflowError, UnsupportedTypeError
+from halfulp.faces import target_type
+from halfulp.spec.rules import normalize_axes, reduced_shape
+
+# The bytes of a SumSquare, all numbers little-endian: this head, the lengths of its axes,
+# each in 8 bytes, and the digits of its states. The CRC-32 is of all other bytes.
+_HEAD = struct.Struct("<8sHBBIQ")  # magic, version, type, rank, CRC-32, count
+_MAGIC = b"halfulpS"
+_VERSION = 1
+_BEFORE_CRC = 12
+_AFTER_CRC = 16
+
+_MOST_TERMS = 2**63 - 1
+_MOST_RANK = 64  # NumPy's
+_BY_NAME = {t.name: t for t in ELEMENT_TYPES}
+_TOP_BIT = 2**63
+
+
+class SumSquare:
+    """A sum of squares, exact until it is rounded: it grows by arrays and merges.
+
+    Parameters
+    ----------
+    type : str or dtype
+        Of the elements: ONNX's name of one of the eight types (``"float"`` is float32
+        and ``"double"`` float64), or a NumPy dtype.
+    shape : int or tuple of int, optional
+        Of the sums: that of the kept axes, in their order.
+
+    Attributes
+    ----------
+    type : str
+        ONNX's name of the element type.
+    dtype : numpy.dtype
+        Of the elements, in native byte order.
+    shape : tuple of int
+    count : int
+        How many squares each sum is of; at most 2**63 - 1.
+    nbytes : int
+        Of the states in memory. For each sum: 24 for float16, 80 for bfloat16 and
+        float, 536 for double, 16 for integers.
+
+    Raises
+    ------
+    UnsupportedTypeError, ArgumentError
+        If the type is none of the eight, or the shape none of an array.
+
+    Notes
+    -----
+    A sum is one wide integer, so the order of updates and merges does not matter: equal
+    multisets of elements give equal objects and equal bytes, on every processor and
+    number of threads. NaN counts before infinity, and infinity before numbers.
+
+    Sums of integers are exact below 2**127, which those of 32 bits never reach. From
+    there on `result` is still exact modulo 2^N, and `exact` raises.
+
+    One object must not be changed by several Python threads at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> one = halfulp.SumSquare("float").update(np.float32([4096, 1]))
+    >>> two = halfulp.SumSquare("float").update(np.float32([1]))
+    >>> (one + two).result(), (one + two).exact(), (one + two).count
+    (np.float32(1.6777218e+07), Fraction(16777218, 1), 3)
+    >>> columns = halfulp.SumSquare(np.int32, shape=2)
+    >>> for rows in np.arange(8, dtype=np.int32).reshape(2, 2, 2):
+    ...     columns.update(rows, axis=0)
+    <SumSquare: int32, shape (2,), count 2>
+    <SumSquare: int32, shape (2,), count 4>
+    >>> columns.result()
+    array([56, 84], dtype=int32)
+    >>> halfulp.SumSquare.from_bytes(columns.to_bytes()) == columns
+    True
+    """
+
+    __slots__ = ("_count", "_element", "_shape", "_states")
+
+    def __init__(
+        self, type: str | npt.DTypeLike, shape: int | Sequence[int] = ()
+    ) -> None:
+        element = _element(type)
+        normal = _check_shape(shape)
+        digits, _ = _core.state_format(element.code)
+        self._set(element, normal, 0, np.zeros((math.prod(normal), digits), np.uint64))
+
+    def _set(
+        self, element: ElementType, shape: tuple[int, ...], count: int, states: Array
+    ) -> Self:
+        self._element, self._shape, self._count = element, shape, count
+        self._states = states
+        return self
+
+    @property
+    def type(self) -> str:
+        """ONNX's name of the element type."""
+        return self._element.name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self._element.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the sums."""
+        return self._shape
+
+    @property
+    def count(self) -> int:
+        """How many squares each sum is of."""
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the states in memory."""
+        return self._states.nbytes
+
+    def update(self, array: Any, axis: int | Sequence[int] | None = None) -> Self:
+        """Add the squares of an array.
+
+        Parameters
+        ----------
+        array : array_like
+            Of the element type, as for `halfulp.sum_square`: of any layout and byte
+            order, never copied; objects with ``__dlpack__`` too.
+        axis : int or tuple of int, optional
+            The axes to sum along; None means all. The others have the shape of the
+            sums.
+
+        Returns
+        -------
+        SumSquare
+            This object.
+
+        Raises
+        ------
+        UnsupportedTypeError, AxesError, ArgumentError
+            Before any work, if an argument is not allowed.
+        SumOverflowError
+            Before any work, if there would be more than 2**63 - 1 squares in a sum.
+        """
+        data, _ = as_array(array)
+        found = element_type(data.dtype)
+        if found is not self._element:
+            raise UnsupportedTypeError(
+                f"data has dtype {data.dtype}; allowed: {self._element.numpy_name}, "
+                "the type of the sums"
+            )
+        if axis is None:
+            axes = tuple(range(data.ndim))
+        else:
+            given = axis if isinstance(axis, tuple | list) else (axis,)
+            axes = normalize_axes(given, data.ndim, repeated="raise")
+        kept = reduced_shape(data.shape, axes, False)
+        if kept != self._shape:
+            raise ArgumentError(
+                f"data of shape {data.shape} without axes {axes} has shape {kept}; "
+                f"allowed: {self._shape}, that of the sums"
+            )
+        count = self._counted(math.prod(data.shape[i] for i in axes))
+        _core.update_states(self._states, data, axes)
+        self._count = count
+        return self
+
+    def merge(self, other: SumSquare) -> Self:
+        """Add the sums of another object, which stays as it is.
+
+        Parameters
+        ----------
+        other : SumSquare
+            Of the same type and shape.
+
+        Returns
+        -------
+        SumSquare
+            This object.
+
+        Raises
+        ------
+        ArgumentError
+            If `other` is nothing of the kind.
+        SumOverflowError
+            If there would be more than 2**63 - 1 squares in a sum.
+        """
+        if not isinstance(other, SumSquare):
+            raise ArgumentError(
+                f"other is a {other.__class__.__name__}; allowed: a SumSquare"
+            )
+        if (other._element, other._shape) != (self._element, self._shape):
+            raise ArgumentError(
+                f"other has type {other.type} and shape {other.shape}; allowed: "
+                f"{self.type} and {self.shape}, those of this object"
+            )
+        count = self._counted(other._count)
+        _core.merge_states(self._states, other._states, self._element.code)
+        self._count = count
+        return self
+
+    def _counted(self, more: int) -> int:
+        count = self._count + more
+        if count > _MOST_TERMS:
+            raise SumOverflowError(
+                f"the sums would be of {count} squares each; allowed: {_MOST_TERMS}"
+            )
+        return count
+
+    def __add__(self, other: object) -> Self:
+        if not isinstance(other, SumSquare):
+            return NotImplemented
+        return self.copy().merge(other)
+
+    def __iadd__(self, other: object) -> Self:
+        if not isinstance(other, SumSquare):
+            return NotImplemented
+        return self.merge(other)
+
+    def result(self, dtype: npt.DTypeLike | None = None, overflow: str = "wrap") -> Any:
+        """Return the sums, rounded once.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Of the result, as for `halfulp.sum_square`. Default: that of the elements.
+        overflow : {"wrap", "raise"}, optional
+            What happens when an integer result does not fit its dtype.
+
+        Returns
+        -------
+        numpy.ndarray or numpy scalar
+            The bits that `halfulp.sum_square` gives for all that was added. A scalar
+            where the shape is ().
+
+        Raises
+        ------
+        UnsupportedTypeError, ArgumentError
+            If an argument is not allowed.
+        SumOverflowError
+            With ``overflow="raise"``.
+        """
+        target = self._element
+        if dtype is not None:
+            target = target_type(target, dtype, None)
+        if overflow not in ("wrap", "raise"):
+            raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
+        flat = _core.round_states(
+            self._states, self._element.code, target.code, overflow == "raise"
+        )
+        return flat.reshape(self._shape)[()]
+
+    def exact(self) -> Any:
+        """Return the sums without rounding, as `halfulp.exact_sum_square` does.
+
+        Returns
+        -------
+        fractions.Fraction, int, float or numpy.ndarray
+            A Fraction for floats, an int for integers; the float ``nan`` or ``inf``
+            where an element was. An array of these objects where the shape is not ().
+
+        Raises
+        ------
+        SumOverflowError
+            If a sum of integers is 2**127 or more, which it does not hold.
+        """
+        result = np.empty(len(self._states), dtype=object)
+        for i, state in enumerate(self._states):
+            result[i] = self._exact(
+                int.from_bytes(state.astype("<u8").tobytes(), "little")
+            )
+        return result.reshape(self._shape)[()]
+
+    def _exact(self, total: int) -> Fraction | int | float:
+        digits, exponent = _core.state_format(self._element.code)
+        top = total >> (64 * digits - 2)
+        if self._element.kind == "float":
+            if top:
+                return math.nan if top & 2 else math.inf
+            return Fraction(total, 2**-exponent)
+        if top & 2:
+            raise SumOverflowError(
+                f"a sum of {self.type} squares is 2**127 or more; allowed: below"
+            )
+        return total
+
+    def to_bytes(self) -> bytes:
+        """Return all of it as bytes, the same on every platform.
+
+        Returns
+        -------
+        bytes
+            24, and 8 for each axis, and `nbytes`. Equal objects give equal bytes.
+        """
+        rest = struct.pack(f"<Q{len(self._shape)}Q", self._count, *self._shape)
+        rest += self._states.astype("<u8", copy=False).tobytes()
+        head = _HEAD.pack(_MAGIC, _VERSION, self._element.code, len(self._shape), 0, 0)
+        head = head[:_BEFORE_CRC]
+        return head + struct.pack("<I", zlib.crc32(rest, zlib.crc32(head))) + rest
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Self:
+        """Return the object that `to_bytes` gave these bytes.
+
+        Parameters
+        ----------
+        data : bytes-like
+            From anywhere: it is checked, and no more memory is taken than it has.
+
+        Returns
+        -------
+        SumSquare
+
+        Raises
+        ------
+        ArgumentError
+            If these are no such bytes, of another version, cut off or damaged.
+        """
+        try:
+            view = memoryview(data).cast("B")
+        except TypeError as error:
+            raise ArgumentError(f"data is no C-contiguous bytes: {error}") from error
+        if len(view) < _HEAD.size:
+            raise ArgumentError(
+                f"a SumSquare of {len(view)} bytes; allowed: {_HEAD.size} or more"
+            )
+        magic, version, code, rank, crc, count = _HEAD.unpack_from(view)
+        if magic != _MAGIC:
+            raise ArgumentError(
+                f"the bytes of a SumSquare begin with {magic!r}; allowed: {_MAGIC!r}"
+            )
+        if version != _VERSION:
+            raise ArgumentError(
+                f"the bytes of a SumSquare have version {version}; allowed: {_VERSION}"
+            )
+        element = BY_CODE.get(code)
+        start = _HEAD.size + 8 * rank
+        if element is None or rank > _MOST_RANK or len(view) < start:
+            raise ArgumentError(
+                f"a SumSquare of {len(view)} bytes has type {code} and rank {rank}; "
+                f"allowed: types {sorted(BY_CODE)}, ranks up to {_MOST_RANK} that fit"
+            )
+        shape = struct.unpack_from(f"<{rank}Q", view, _HEAD.size)
+        digits, _ = _core.state_format(code)
+        size = start + 8 * digits * math.prod(shape)
+        if len(view) != size:
+            raise ArgumentError(
+                f"a SumSquare of {element.name} and shape {shape} has {len(view)} bytes; "
+                f"allowed: {size}"
+            )
+        if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
+            raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
+        normal = _check_shape(shape)
+        raw = np.frombuffer(view[start:], "<u8").astype(np.uint64)
+        states = raw.reshape(math.prod(normal), digits)
+        if count > _MOST_TERMS or not _core.are_states(states, code, count):
+            raise ArgumentError(
+                f"the bytes of a SumSquare hold what {count} squares of {element.name} "
+                "cannot sum up to"
+            )
+        return cls.__new__(cls)._set(element, normal, count, states)
+
+    def copy(self) -> Self:
+        """Return a copy that shares nothing with this object."""
+        new = self.__class__.__new__(self.__class__)
+        return new._set(self._element, self._shape, self._count, self._states.copy())
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.__class__.from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SumSquare):
+            return NotImplemented
+        return (
+            self._element is other._element
+            and self._shape == other._shape
+            and self._count == other._count
+            and np.array_equal(self._states, other._states)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<SumSquare: {self.type}, shape {self._shape}, count {self._count}>"
+
+
+def _element(type: Any) -> ElementType:
+    named = _BY_NAME.get(type) if isinstance(type, str) else None
+    if named is not None:
+        return named
+    try:
+        return element_type(np.dtype(type), "the sum")
+    except UnsupportedTypeError:
+        raise
+    except TypeError as error:
+        allowed = ", ".join(_BY_NAME)
+        raise UnsupportedTypeError(f"type is {type!r}; allowed: {allowed}") from error
+
+
+def _check_shape(shape: Any) -> tuple[int, ...]:
+    try:
+        # A view without memory, which NumPy refuses for what is no shape of an array.
+        return np.broadcast_to(np.uint8(0), shape).shape
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"shape is {shape!r}; allowed: that of an array") from error
