@@ -20,8 +20,10 @@ from halfulp.commands.check import check
 from halfulp.commands.convert import convert
 from halfulp.commands.docs import docs
 from halfulp.commands.info import info
+from halfulp.commands.merge import merge
 from halfulp.commands.rewrite import expand, fuse
 from halfulp.commands.run import run
+from halfulp.commands.sum import sum_files
 from halfulp.commands.verify import verify
 from halfulp.errors import HalfulpError
 from halfulp.terminal import printable
@@ -34,6 +36,8 @@ app.command(no_args_is_help=False)(fuse)
 app.command(no_args_is_help=False)(expand)
 app.command(no_args_is_help=False)(docs)
 app.command(no_args_is_help=False)(verify)
+app.command("sum", no_args_is_help=False)(sum_files)
+app.command(no_args_is_help=False)(merge)
 app.command()(info)
 app.add_typer(bench, name="bench")
 

@@ -34,6 +34,17 @@ _MOST_TERMS = 2**63 - 1
 _MOST_RANK = 64  # NumPy's
 _BY_NAME = {t.name: t for t in ELEMENT_TYPES}
 _TOP_BIT = 2**63
+# Of each type, those whose states hold all its sums, itself included.
+_WIDER = {
+    "float16": ("float16", "bfloat16", "float", "double"),
+    "bfloat16": ("bfloat16", "float", "double"),
+    "float": ("float", "double"),
+    "double": ("double",),
+    "int32": ("int32", "uint32", "int64", "uint64"),
+    "uint32": ("uint32", "int64", "uint64"),
+    "int64": ("int64", "uint64"),
+    "uint64": ("uint64",),
+}
 
 
 class SumSquare:
@@ -378,6 +389,96 @@ class SumSquare:
                 "cannot sum up to"
             )
         return cls.__new__(cls)._set(element, normal, count, states)
+
+    def astype(self, type: str | npt.DTypeLike) -> Self:
+        """Return the same sums as an object of a wider type.
+
+        Parameters
+        ----------
+        type : str or dtype
+            As for the constructor: a type of the same kind, whose sums can be all those
+            of this type. Of floats: bfloat16 and float after float16, float after
+            bfloat16, double after all. Of integers, in this order: int32, uint32, int64
+            and uint64.
+
+        Returns
+        -------
+        SumSquare
+            New, of the same count.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            If the type is none of these.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import halfulp
+        >>> half = halfulp.SumSquare("float16").update(np.float16([3, 4]))
+        >>> (half.astype("double") + halfulp.SumSquare("double")).result()
+        np.float64(25.0)
+        """
+        element = _element(type)
+        if element.name not in _WIDER[self.type]:
+            raise UnsupportedTypeError(
+                f"sums of {self.type} cannot become sums of {element.name}; allowed: "
+                f"{', '.join(_WIDER[self.type])}"
+            )
+        wide = self.__class__(element.name, self._shape)
+        wide._count = self._count
+        digits, exponent = _core.state_format(self._element.code)
+        wide_digits, wide_exponent = _core.state_format(element.code)
+        shift = exponent - wide_exponent
+        # The two highest bits are flags; the bits below them, the number, are shifted.
+        flags = 64 * digits - 2
+        for state, target in zip(self._states, wide._states, strict=True):
+            total = int.from_bytes(state.astype("<u8").tobytes(), "little")
+            top = total >> flags << (64 * wide_digits - 2)
+            total = (total & (1 << flags) - 1) << shift | top
+            target[:] = np.frombuffer(total.to_bytes(8 * wide_digits, "little"), "<u8")
+        return wide
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[SumSquare], shape: int | Sequence[int]) -> Self:
+        """Return the sums of several objects, one after another in C order.
+
+        Parameters
+        ----------
+        parts : sequence of SumSquare
+            At least one, all of the same type and count.
+        shape : int or tuple of int
+            Of the result, of as many sums as the parts have.
+
+        Returns
+        -------
+        SumSquare
+            New.
+
+        Raises
+        ------
+        ArgumentError
+            If the parts are not alike, or do not fit the shape.
+
+        Examples
+        --------
+        >>> import halfulp
+        >>> parts = [halfulp.SumSquare("float", 2), halfulp.SumSquare("float", (1, 4))]
+        >>> halfulp.SumSquare.concatenate(parts, (2, 3))
+        <SumSquare: float, shape (2, 3), count 0>
+        """
+        normal = _check_shape(shape)
+        kinds = {(part.type, part.count) for part in parts}
+        if len(kinds) != 1:
+            raise ArgumentError(
+                f"parts of types and counts {sorted(kinds)}; allowed: one type and count"
+            )
+        states = np.concatenate([part._states for part in parts])
+        if len(states) != math.prod(normal):
+            raise ArgumentError(
+                f"parts of {len(states)} sums; allowed: as many as shape {normal} has"
+            )
+        return cls.__new__(cls)._set(parts[0]._element, normal, parts[0].count, states)
 
     def copy(self) -> Self:
         """Return a copy that shares nothing with this object."""

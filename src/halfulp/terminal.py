@@ -5,9 +5,13 @@ May import nothing of halfulp.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+
+# Of a column of values: with a short name, the table has 80 columns then.
+_WIDTH = 40
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -25,3 +29,14 @@ def printable(text: str) -> str:
 def duration(seconds: float) -> str:
     """Return a time as people write it."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
+def first_values(first: Sequence[Any], count: int) -> str:
+    """Return as many of the first values as fit one line, out of `count`."""
+    texts = [f"{v:.9g}" if isinstance(v, float) else str(v) for v in first]
+    shown = [text[:_WIDTH] + "..." * (len(text) > _WIDTH) for text in texts[:1]]
+    for text in texts[1:]:
+        if len("  ".join([*shown, text])) > _WIDTH:
+            break
+        shown.append(text)
+    return "  ".join(shown) + "  ..." * (len(shown) < count)

@@ -17,10 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from halfulp.errors import ArgumentError, ModelError
-from halfulp.terminal import AsJson, duration, printable
-
-# Of the column of values: with a short name, the table has 80 columns then.
-_WIDTH = 40
+from halfulp.terminal import AsJson, duration, first_values, printable
 
 
 def run(
@@ -121,7 +118,7 @@ def _show_run(facts: dict[str, Any]) -> None:
     table.columns[0].max_width = 30
     for output in facts["outputs"]:
         shape = "[" + ", ".join(map(str, output["shape"])) + "]"
-        values = _values(output["first_values"], math.prod(output["shape"]))
+        values = first_values(output["first_values"], math.prod(output["shape"]))
         table.add_row(printable(output["name"]), output["type"], shape, values)
     console.print(table)
     console.print(
@@ -131,17 +128,6 @@ def _show_run(facts: dict[str, Any]) -> None:
         if "expected" in output:
             line = _agreement(output["expected"], facts["expected"])
             console.print(f"{printable(output['name'])}: {line}", soft_wrap=True)
-
-
-def _values(first: Sequence[Any], count: int) -> str:
-    """Return as many of the first values as fit one line, out of `count`."""
-    texts = [f"{v:.9g}" if isinstance(v, float) else str(v) for v in first]
-    shown = [text[:_WIDTH] + "..." * (len(text) > _WIDTH) for text in texts[:1]]
-    for text in texts[1:]:
-        if len("  ".join([*shown, text])) > _WIDTH:
-            break
-        shown.append(text)
-    return "  ".join(shown) + "  ..." * (len(shown) < count)
 
 
 def _agreement(comparison: dict[str, Any], file: str) -> str:

@@ -1,0 +1,53 @@
+"""halfulp merge: join what several runs of halfulp sum have saved.
+
+May import errors and commands.sum and, within the command, output and halfulp.files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from halfulp.commands.sum import Dtype, Output, State, check_outputs, show
+from halfulp.terminal import AsJson
+
+
+def merge(
+    states: Annotated[
+        list[Path],
+        typer.Argument(metavar="STATE...", help="Files of halfulp sum --state."),
+    ],
+    dtype: Dtype = None,
+    output: Output = None,
+    state: State = None,
+    as_json: AsJson = False,
+) -> None:
+    """Join the sums that several runs of halfulp sum have saved.
+
+    They may come from any machines and in any order: the result is that of one run, and
+    so are the bytes of OUT.
+
+    Example:  halfulp merge shard-*.state --json
+    """
+    from halfulp.files.results import array_facts, merged_groups, result_type, total_facts
+    from halfulp.files.sums import check_different
+    from halfulp.files.totals import read_totals
+    from halfulp.output import whole_file
+
+    target = result_type(dtype)
+    check_different(states)
+    totals = read_totals(states[0])
+    check_outputs(output, state, totals.axis)
+    for path in states[1:]:
+        totals.merge(read_totals(path))
+    facts: dict[str, Any]
+    if totals.axis is None:
+        facts = total_facts(totals, target)
+    else:
+        facts = {"results": array_facts(merged_groups(totals), target, output)}
+    if state is not None:
+        with whole_file(state) as file:
+            totals.write(file)
+    show(totals, facts, as_json)

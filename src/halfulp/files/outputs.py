@@ -1,0 +1,90 @@
+"""Arrays written block by block, whole or not at all.
+
+May import errors and output only.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from halfulp.errors import ArgumentError
+from halfulp.output import whole_file
+
+Write = Callable[[npt.NDArray[Any]], None]
+Begin = Callable[[str, tuple[int, ...], np.dtype[Any]], Write]
+
+
+@contextmanager
+def array_writer(path: Path | None) -> Iterator[Begin]:
+    """Open an .npy or .npz file for a ``with`` block, to write arrays block by block.
+
+    Returns
+    -------
+    context manager of a function
+        It takes name, shape and dtype of an array, after the one before is complete, and
+        returns a function that writes the next block. Without a path, none is written.
+
+    Raises
+    ------
+    ArgumentError
+        If the file cannot be written, or an .npy file is to hold several arrays.
+    """
+    if path is None:
+        yield lambda name, shape, dtype: lambda block: None
+        return
+    with whole_file(path) as file:
+        if path.suffix != ".npy":
+            with zipfile.ZipFile(file, "w") as archive:
+                yield from _members(archive)
+            return
+        names = []
+
+        def begin(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Write:
+            names.append(name)
+            if len(names) > 1:
+                raise ArgumentError(
+                    f"the output {str(path)!r} can hold one array, not {names}; allowed: "
+                    "an .npz file"
+                )
+            return _begin_array(file, shape, dtype)
+
+        yield begin
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[Begin]:
+    members: list[IO[bytes]] = []
+
+    def begin(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Write:
+        close()
+        members.append(archive.open(f"{name}.npy", "w", force_zip64=True))
+        return _begin_array(members[0], shape, dtype)
+
+    def close() -> None:
+        if members:
+            members.pop().close()
+
+    try:
+        yield begin
+    finally:
+        close()
+
+
+def _begin_array(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Write:
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    np.lib.format.write_array_header_1_0(file, header)
+
+    def write(block: npt.NDArray[Any]) -> None:
+        file.write(block.tobytes())
+
+    return write

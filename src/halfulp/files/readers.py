@@ -1,0 +1,57 @@
+"""The tensors of a file, by the ending of its name.
+
+May import errors and the modules of the formats only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from halfulp.errors import ArgumentError
+from halfulp.files.chunked import hdf5_datasets, zarr_arrays
+from halfulp.files.numpy_files import npy_tensors, npz_tensors
+from halfulp.files.onnx_file import initializers
+from halfulp.files.safetensors import safetensors
+from halfulp.files.tensors import Skipped, Tensor, the_file
+
+_READERS: dict[str, Callable[[Path], Iterator[Tensor | Skipped]]] = {
+    ".safetensors": safetensors,
+    ".onnx": initializers,
+    ".zarr": zarr_arrays,
+    ".h5": hdf5_datasets,
+    ".hdf5": hdf5_datasets,
+}
+
+
+def read_file(path: Path, bfloat16: bool = False) -> Iterator[Tensor | Skipped]:
+    """Find the tensors of a file, without reading their elements.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    bfloat16 : bool
+        Whether elements of two bytes without a type, as which NumPy saves bfloat16, are
+        bfloat16.
+
+    Yields
+    ------
+    Tensor or Skipped
+
+    Raises
+    ------
+    ModelError, UnsupportedTypeError
+        If the file cannot be read, is cut off, or claims what cannot be.
+    ArgumentError
+        If its name has none of the endings.
+    """
+    ending = path.suffix.lower()
+    if ending == ".npy":
+        yield from npy_tensors(path, bfloat16)
+    elif ending == ".npz":
+        yield from npz_tensors(path, bfloat16)
+    elif ending in _READERS:
+        yield from _READERS[ending](path)
+    else:
+        allowed = ", ".join([".npy", ".npz", *_READERS])
+        raise ArgumentError(f"{the_file(path)} has ending {ending!r}; allowed: {allowed}")

@@ -1,0 +1,226 @@
+"""Sums as results: rounded, as facts that can be printed, and as arrays in files.
+
+May import element_types, errors, state and, beside it, outputs and totals only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from halfulp.element_types import ELEMENT_TYPES, ElementType
+from halfulp.errors import ArgumentError, SumOverflowError
+from halfulp.files.outputs import array_writer
+from halfulp.files.totals import KINDS, Totals, joined
+from halfulp.state import SumSquare
+
+# ONNX's names and NumPy's; "float" is ONNX's.
+BY_NAME = {name: t for t in ELEMENT_TYPES for name in (t.numpy_name, t.name)}
+_FIRST = 8  # values of an array that are shown
+# One bit more than 53 and one that tells whether there are others would do.
+_ROOT_BITS = 64
+
+
+def result_type(name: str | None) -> ElementType | None:
+    """Return the element type of a name that ONNX or NumPy has for it.
+
+    Raises
+    ------
+    ArgumentError
+        If it is none of the eight.
+    """
+    if name is None or name in BY_NAME:
+        return None if name is None else BY_NAME[name]
+    raise ArgumentError(f"--dtype is {name!r}; allowed: {', '.join(BY_NAME)}")
+
+
+def total_facts(totals: Totals, dtype: ElementType | None) -> dict[str, Any]:
+    """Return the facts about sums along all axes, all of which can be JSON.
+
+    Parameters
+    ----------
+    totals : Totals
+    dtype : ElementType, optional
+        Of the sums of its kind. Default: double for floats; integers are as large as
+        they are.
+
+    Returns
+    -------
+    dict
+        ``totals``, for each kind ("float" and "integer") and, if they are known,
+        ``per_tensor``, for each tensor: ``kind`` and ``types``, or ``name`` and ``type``;
+        ``elements``; ``dtype`` of the sum or "exact"; ``sum_square``; for floats ``hex``,
+        the same as `float.hex` has it; ``norm``, the square root of the exact sum,
+        rounded once to double. NaN and infinity are text.
+
+    Raises
+    ------
+    SumOverflowError
+        If an integer does not fit.
+    """
+    facts: dict[str, Any] = {"totals": []}
+    for kind, state in totals.whole().items():
+        met = {type for _, type in totals.states if KINDS[type] == kind}
+        types = [t.name for t in ELEMENT_TYPES if t.name in met]
+        about = {"kind": kind, "types": types}
+        facts["totals"].append(about | _sum_facts(f"all of {kind} type", state, dtype))
+    if totals.per_tensor:
+        facts["per_tensor"] = [
+            {"name": name, "type": type} | _sum_facts(f"tensor {name!r}", state, dtype)
+            for (name, type), state in totals.ordered()
+        ]
+    return facts
+
+
+def _sum_facts(what: str, state: SumSquare, dtype: ElementType | None) -> dict[str, Any]:
+    with _named(what):
+        exact = state.exact()
+        is_float = KINDS[state.type] == "float"
+        facts: dict[str, Any] = {"elements": state.count}
+        if is_float:
+            chosen = dtype if dtype and dtype.kind == "float" else BY_NAME["double"]
+            value = float(state.result(chosen.dtype))
+            facts |= {"dtype": chosen.name, "sum_square": plain(value)}
+            facts["hex"] = value.hex()
+        elif dtype and dtype.kind == "integer":
+            value = int(state.result(dtype.dtype, overflow="raise"))
+            facts |= {"dtype": dtype.name, "sum_square": value}
+        else:
+            facts |= {"dtype": "exact", "sum_square": exact}
+    return facts | {"norm": plain(root(exact))}
+
+
+class Group(NamedTuple):
+    """Sums along axes that make one array.
+
+    Attributes
+    ----------
+    name : str
+        Of the tensor, or the kind of all.
+    types : list of str
+    shape : tuple of int
+    blocks : iterator of list of SumSquare
+        To add up and to concatenate in C order.
+    """
+
+    name: str
+    types: list[str]
+    shape: tuple[int, ...]
+    blocks: Iterable[list[SumSquare]]
+
+
+def merged_groups(totals: Totals) -> Iterator[Group]:
+    """Yield the sums along axes that totals have, as `groups_along` does for files."""
+    groups: dict[tuple[str, str], list[SumSquare]] = {}
+    for (name, type), state in totals.ordered():
+        key = (name, type) if totals.per_tensor else (KINDS[type], "")
+        groups.setdefault(key, []).append(state)
+    for (name, _), states in groups.items():
+        yield Group(name, sorted(s.type for s in states), states[0].shape, [states])
+
+
+def array_facts(
+    groups: Iterable[Group], dtype: ElementType | None, output: Path | None
+) -> list[dict[str, Any]]:
+    """Round sums along axes, write them to a file, and return the facts about them.
+
+    Parameters
+    ----------
+    groups : iterable of Group
+    dtype : ElementType, optional
+        Of the arrays of its kind. Default: double for floats; int64 for integers, or
+        uint64 where a type is unsigned.
+    output : pathlib.Path, optional
+        An .npy file for one array, or an .npz file.
+
+    Returns
+    -------
+    list of dict
+        ``name``, ``types``, ``shape``, ``elements`` (of each sum), ``dtype`` and
+        ``first_values``.
+
+    Raises
+    ------
+    SumOverflowError
+        If an integer does not fit; nothing is written then.
+    ArgumentError
+        If the file cannot be written.
+    """
+    facts = []
+    with array_writer(output) as begin:
+        for group in groups:
+            target = _array_type(group.types, dtype)
+            write = begin(group.name, group.shape, target.dtype)
+            first: list[Any] = []
+            elements = 0
+            for block in group.blocks:
+                with _named(repr(group.name)):
+                    (state,) = joined(block).values()
+                    rounded = np.asarray(state.result(target.dtype, overflow="raise"))
+                write(rounded)
+                first += rounded.flat[: _FIRST - len(first)].tolist()
+                elements = state.count
+            facts.append(
+                {
+                    "name": group.name,
+                    "types": group.types,
+                    "shape": list(group.shape),
+                    "elements": elements,
+                    "dtype": target.name,
+                    "first_values": [plain(v) for v in first],
+                }
+            )
+    return facts
+
+
+def _array_type(types: Sequence[str], dtype: ElementType | None) -> ElementType:
+    if dtype and dtype.kind == KINDS[types[0]]:
+        return dtype
+    if KINDS[types[0]] == "float":
+        return BY_NAME["double"]
+    return BY_NAME["uint64" if any(t[0] == "u" for t in types) else "int64"]
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Let the error of a sum that does not fit tell which it is."""
+    try:
+        yield
+    except SumOverflowError as error:
+        raise SumOverflowError(f"{what}: {error}") from error
+
+
+def plain(value: float | int) -> float | int | str:
+    """Return a number as JSON has it: "nan" and "inf" as text."""
+    if isinstance(value, int) or math.isfinite(value):
+        return value
+    return str(value)
+
+
+def root(value: Fraction | int | float) -> float:
+    """Return the square root, correctly rounded.
+
+    Parameters
+    ----------
+    value : Fraction, int or float
+        Not negative; a Fraction has a power of two below. Of floats NaN and infinity.
+    """
+    if isinstance(value, float):
+        return value
+    number, exponent = value.numerator, value.denominator.bit_length() - 1
+    shift = max(0, 2 * _ROOT_BITS - number.bit_length())
+    shift += (exponent + shift) % 2
+    scaled = number << shift
+    floor = math.isqrt(scaled)
+    # An odd last bit stands for all that were cut off: no tie is taken for one.
+    sticky = 2 * floor + (floor * floor != scaled)
+    try:
+        return sticky / (1 << (exponent + shift) // 2 + 1)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,316 @@
+"""Tensors in files: what is known of them, and reading them box by box.
+
+May import element_types and errors only. Files are read, not mapped: a file that shrinks
+while it is read is an error then, and no signal.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import os
+import stat
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from halfulp.element_types import ElementType
+from halfulp.errors import HalfulpError, ModelError
+
+Array = npt.NDArray[Any]
+# A part of a tensor: from where to where on each axis, in steps of one.
+Box = tuple[slice, ...]
+Read = Callable[[Box], Array]
+# Fills a buffer with the bytes from an offset on.
+Fill = Callable[[int, memoryview], None]
+
+_LONGEST = 300  # of a reason, which may quote the file
+_MOST_RANK = 64  # NumPy's
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A tensor that is not summed, since its type is none of the eight."""
+
+    name: str
+    type: str
+
+
+class Tensor(ABC):
+    """A tensor in a file.
+
+    Attributes
+    ----------
+    name : str
+        In its file; of the one tensor of a file without names, the path.
+    element : ElementType
+    shape : tuple of int
+    grain : tuple of int
+        The sides of the boxes that the file stores as one.
+    threads : int
+        The most threads that may read at once.
+    """
+
+    name: str
+    element: ElementType
+    shape: tuple[int, ...]
+    grain: tuple[int, ...]
+    threads = 1
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, unpacked."""
+        return self.size * self.element.dtype.itemsize
+
+    def flat(self) -> Tensor:
+        """Return the same elements in the shape that is read with the fewest calls."""
+        return self
+
+    @abstractmethod
+    def opened(self) -> AbstractContextManager[Read]:
+        """Open the file for a ``with`` block.
+
+        Returns
+        -------
+        context manager of a function
+            It takes a box and returns its elements, which stay there until the thread
+            reads again.
+        """
+
+
+class FlatTensor(Tensor):
+    """A tensor whose elements lie one after another in the bytes of a source.
+
+    Parameters
+    ----------
+    source : Source
+    offset : int
+        Of the first element.
+    dtype : numpy.dtype
+        In the byte order of the source.
+    order : {"C", "F"}
+        Which axis is the fastest: the last or the first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        element: ElementType,
+        shape: Sequence[int],
+        source: Source,
+        offset: int,
+        dtype: np.dtype[Any],
+        order: Literal["C", "F"] = "C",
+    ) -> None:
+        self.name, self.element, self.shape = name, element, tuple(shape)
+        self.grain = (1,) * len(self.shape)
+        self.threads = source.threads
+        self._source, self.offset = source, offset
+        self._dtype, self._order = dtype, order
+
+    def flat(self) -> FlatTensor:
+        source, offset, dtype = self._source, self.offset, self._dtype
+        return FlatTensor(self.name, self.element, (self.size,), source, offset, dtype)
+
+    @contextmanager
+    def opened(self) -> Iterator[Read]:
+        size = self._dtype.itemsize
+        step = -1 if self._order == "F" else 1
+        local = threading.local()
+        with self._source.opened() as fill:
+
+            def read(box: Box) -> Array:
+                sides = tuple(side.stop - side.start for side in box)[::step]
+                stored = self.shape[::step]
+                nbytes = math.prod(sides) * size
+                if len(getattr(local, "buffer", b"")) < nbytes:
+                    local.buffer = memoryview(bytearray(nbytes))
+                buffer = local.buffer[:nbytes]
+                done = 0
+                for start, count in _runs(stored, box[::step], sides):
+                    end = done + count * size
+                    fill(self.offset + start * size, buffer[done:end])
+                    done = end
+                array = np.frombuffer(buffer, self._dtype).reshape(sides)
+                return array if step == 1 else array.T
+
+            yield read
+
+
+def _runs(
+    shape: tuple[int, ...], box: Box, sides: tuple[int, ...]
+) -> Iterator[tuple[int, int]]:
+    """Yield start and length of the runs of a box in an array of C order."""
+    if 0 in sides:
+        return
+    axis = len(shape)
+    length = 1
+    while axis and (axis == len(shape) or sides[axis] == shape[axis]):
+        axis -= 1
+        length *= sides[axis]
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    first = sum(side.start * stride for side, stride in zip(box, strides, strict=True))
+    for index in np.ndindex(*sides[:axis]):
+        yield first + sum(map(int.__mul__, index, strides)), length
+
+
+def boxes(
+    box: Box, most: int, grain: Sequence[int], *, ordered: bool = False
+) -> Iterator[Box]:
+    """Split a box into boxes of at most `most` elements, or of one grain if that is more.
+
+    Parameters
+    ----------
+    box : Box
+        It begins at a multiple of the grain.
+    most : int
+    grain : sequence of int
+    ordered : bool
+        Whether the elements, box after box, must be in C order. Grains of the first axes
+        are cut then.
+    """
+    sides = [side.stop - side.start for side in box]
+    if 0 in sides:
+        return
+    steps = [min(g, n) for g, n in zip(grain, sides, strict=True)]
+    # The axes from `axis` on stay whole.
+    axis, whole = len(sides), 1
+    while axis:
+        before = 1 if ordered else math.prod(steps[: axis - 1])
+        if whole * sides[axis - 1] * before > most:
+            break
+        axis -= 1
+        whole *= sides[axis]
+    if axis:
+        if ordered:
+            steps[: axis - 1] = [1] * (axis - 1)
+        steps[axis - 1] *= max(1, most // (whole * math.prod(steps[:axis])))
+    parts = [
+        [slice(i, min(i + step, side.stop)) for i in range(side.start, side.stop, step)]
+        for side, step in zip(box[:axis], steps, strict=False)
+    ]
+    for part in itertools.product(*parts):
+        yield *part, *box[axis:]
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Raise a ModelError of one line, which names the file, for any other exception."""
+    try:
+        yield
+    except HalfulpError:
+        raise
+    except Exception as error:
+        text = error.strerror if isinstance(error, OSError) else None
+        text = text or f"{type(error).__name__}: {error}"
+        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        raise ModelError(f"{the_file(path)} cannot be read: {text[:_LONGEST]}") from error
+
+
+def the_file(path: Path) -> str:
+    """Return how errors name a file."""
+    return f"the file {str(path)!r}"
+
+
+def open_regular(path: Path) -> io.FileIO:
+    """Open a file to read, without a buffer.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be opened, or is no regular file, which might never end.
+    """
+    with file_errors(path):
+        # Without O_NONBLOCK, opening a FIFO waits for somebody to write.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = io.FileIO(descriptor)
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            file.close()
+            raise ModelError(f"{the_file(path)} is no regular file")
+        return file
+
+
+def read_at(file: io.FileIO, path: Path, offset: int, buffer: memoryview) -> None:
+    """Fill a buffer with the bytes of a file from an offset on.
+
+    Raises
+    ------
+    ModelError
+        If it ends before.
+    """
+    with file_errors(path):
+        while buffer:
+            count = os.preadv(file.fileno(), [buffer], offset)
+            if not count:
+                raise ModelError(f"{the_file(path)} ends early, at byte {offset}")
+            buffer = buffer[count:]
+            offset += count
+
+
+class Source(ABC):
+    """Bytes that are read from any offset on.
+
+    Attributes
+    ----------
+    threads : int
+        The most threads that may read at once.
+    """
+
+    threads = 1
+
+    @abstractmethod
+    def opened(self) -> AbstractContextManager[Fill]:
+        """Open it for a ``with`` block, to fill buffers."""
+
+
+class FileSource(Source):
+    """The bytes of a regular file."""
+
+    # More do not read faster, and each has a buffer.
+    threads = 4
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def opened(self) -> Iterator[Fill]:
+        with open_regular(self._path) as file:
+            yield lambda offset, buffer: read_at(file, self._path, offset, buffer)
+
+
+def element_bytes(shape: Sequence[int], itemsize: int, what: str) -> int:
+    """Return the bytes of an array of a shape that a file claims.
+
+    Raises
+    ------
+    ModelError
+        If no array has this shape.
+    """
+    if len(shape) > _MOST_RANK or any(not 0 <= n < 2**63 for n in shape):
+        raise ModelError(
+            f"{what} has shape {_short(shape)}; allowed: that of an array, of rank "
+            f"{_MOST_RANK} at most"
+        )
+    # Empty arrays must be possible too, as NumPy has it.
+    if math.prod(n for n in shape if n) * itemsize >= 2**63:
+        raise ModelError(f"{what} has shape {_short(shape)}; allowed: below 2**63 bytes")
+    return math.prod(shape) * itemsize
+
+
+def _short(shape: Sequence[int]) -> str:
+    text = str(tuple(shape))
+    return text if len(text) <= 80 else text[:80] + "…"
