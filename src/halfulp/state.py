@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -440,8 +440,13 @@ class SumSquare:
         return wide
 
     @classmethod
-    def concatenate(cls, parts: Sequence[SumSquare], shape: int | Sequence[int]) -> Self:
-        """Return the sums of several objects, one after another in C order.
+    def concatenate(
+        cls,
+        parts: Sequence[SumSquare],
+        shape: int | Sequence[int],
+        order: Literal["C", "F"] = "C",
+    ) -> Self:
+        """Return the sums of several objects, one after another.
 
         Parameters
         ----------
@@ -449,6 +454,8 @@ class SumSquare:
             At least one, all of the same type and count.
         shape : int or tuple of int
             Of the result, of as many sums as the parts have.
+        order : {"C", "F"}, optional
+            Whether the last or the first axis of the result is the fastest.
 
         Returns
         -------
@@ -478,6 +485,10 @@ class SumSquare:
             raise ArgumentError(
                 f"parts of {len(states)} sums; allowed: as many as shape {normal} has"
             )
+        if order == "F":
+            turned = states.reshape(*normal[::-1], states.shape[1])
+            turned = turned.transpose(*reversed(range(len(normal))), len(normal))
+            states = np.ascontiguousarray(turned).reshape(states.shape)
         return cls.__new__(cls)._set(parts[0]._element, normal, parts[0].count, states)
 
     def copy(self) -> Self:

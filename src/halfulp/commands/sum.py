@@ -104,8 +104,9 @@ def sum_files(
 
     Example:  halfulp sum model-*.safetensors --per-tensor
     """
+    from halfulp.files.along import groups_along
     from halfulp.files.results import array_facts, result_type, total_facts
-    from halfulp.files.sums import find_tensors, groups_along, sum_tensors
+    from halfulp.files.sums import find_tensors, sum_tensors
     from halfulp.files.totals import Totals
     from halfulp.output import whole_file
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from halfulp.errors import ArgumentError
 from halfulp.output import whole_file
 
 Write = Callable[[npt.NDArray[Any]], None]
-Begin = Callable[[str, tuple[int, ...], np.dtype[Any]], Write]
+Order = Literal["C", "F"]
+Begin = Callable[[str, tuple[int, ...], np.dtype[Any], Order], Write]
 
 
 @contextmanager
@@ -28,8 +29,9 @@ def array_writer(path: Path | None) -> Iterator[Begin]:
     Returns
     -------
     context manager of a function
-        It takes name, shape and dtype of an array, after the one before is complete, and
-        returns a function that writes the next block. Without a path, none is written.
+        It takes name, shape, dtype and order of an array, after the one before is
+        complete, and returns a function that writes the next block. Without a path, none
+        is written.
 
     Raises
     ------
@@ -37,7 +39,7 @@ def array_writer(path: Path | None) -> Iterator[Begin]:
         If the file cannot be written, or an .npy file is to hold several arrays.
     """
     if path is None:
-        yield lambda name, shape, dtype: lambda block: None
+        yield lambda name, shape, dtype, order: lambda block: None
         return
     with whole_file(path) as file:
         if path.suffix != ".npy":
@@ -46,14 +48,16 @@ def array_writer(path: Path | None) -> Iterator[Begin]:
             return
         names = []
 
-        def begin(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Write:
+        def begin(
+            name: str, shape: tuple[int, ...], dtype: np.dtype[Any], order: Order
+        ) -> Write:
             names.append(name)
             if len(names) > 1:
                 raise ArgumentError(
                     f"the output {str(path)!r} can hold one array, not {names}; allowed: "
                     "an .npz file"
                 )
-            return _begin_array(file, shape, dtype)
+            return _begin_array(file, shape, dtype, order)
 
         yield begin
 
@@ -61,10 +65,12 @@ def array_writer(path: Path | None) -> Iterator[Begin]:
 def _members(archive: zipfile.ZipFile) -> Iterator[Begin]:
     members: list[IO[bytes]] = []
 
-    def begin(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Write:
+    def begin(
+        name: str, shape: tuple[int, ...], dtype: np.dtype[Any], order: Order
+    ) -> Write:
         close()
         members.append(archive.open(f"{name}.npy", "w", force_zip64=True))
-        return _begin_array(members[0], shape, dtype)
+        return _begin_array(members[0], shape, dtype, order)
 
     def close() -> None:
         if members:
@@ -76,10 +82,12 @@ def _members(archive: zipfile.ZipFile) -> Iterator[Begin]:
         close()
 
 
-def _begin_array(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Write:
+def _begin_array(
+    file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], order: Order
+) -> Write:
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
+        "fortran_order": order == "F",
         "shape": shape,
     }
     np.lib.format.write_array_header_1_0(file, header)

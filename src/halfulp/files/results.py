@@ -6,9 +6,10 @@ May import element_types, errors, state and, beside it, outputs and totals only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ import numpy as np
 
 from halfulp.element_types import ELEMENT_TYPES, ElementType
 from halfulp.errors import ArgumentError, SumOverflowError
-from halfulp.files.outputs import array_writer
+from halfulp.files.outputs import Order, array_writer
+from halfulp.files.tensors import Array
 from halfulp.files.totals import KINDS, Totals, joined
 from halfulp.state import SumSquare
 
@@ -96,6 +98,10 @@ def _sum_facts(what: str, state: SumSquare, dtype: ElementType | None) -> dict[s
     return facts | {"norm": plain(root(exact))}
 
 
+# Gives the sums of a block, rounded to a dtype.
+Rounded = Callable[[np.dtype[Any]], Array]
+
+
 class Group(NamedTuple):
     """Sums along axes that make one array.
 
@@ -105,14 +111,25 @@ class Group(NamedTuple):
         Of the tensor, or the kind of all.
     types : list of str
     shape : tuple of int
-    blocks : iterator of list of SumSquare
-        To add up and to concatenate in C order.
+    elements : int
+        Of each sum.
+    blocks : iterable of function
+        One after another in `order`, they have all sums.
+    order : {"C", "F"}
     """
 
     name: str
     types: list[str]
     shape: tuple[int, ...]
-    blocks: Iterable[list[SumSquare]]
+    elements: int
+    blocks: Iterable[Rounded]
+    order: Order = "C"
+
+
+def rounded_states(states: Iterable[SumSquare], dtype: np.dtype[Any]) -> Array:
+    """Return the sum of states of one kind, rounded to a dtype, or raise."""
+    (state,) = joined(states).values()
+    return np.asarray(state.result(dtype, overflow="raise"))
 
 
 def merged_groups(totals: Totals) -> Iterator[Group]:
@@ -122,7 +139,10 @@ def merged_groups(totals: Totals) -> Iterator[Group]:
         key = (name, type) if totals.per_tensor else (KINDS[type], "")
         groups.setdefault(key, []).append(state)
     for (name, _), states in groups.items():
-        yield Group(name, sorted(s.type for s in states), states[0].shape, [states])
+        types = sorted(s.type for s in states)
+        elements = sum(s.count for s in states)
+        blocks = [partial(rounded_states, states)]
+        yield Group(name, types, states[0].shape, elements, blocks)
 
 
 def array_facts(
@@ -156,27 +176,37 @@ def array_facts(
     with array_writer(output) as begin:
         for group in groups:
             target = _array_type(group.types, dtype)
-            write = begin(group.name, group.shape, target.dtype)
-            first: list[Any] = []
-            elements = 0
-            for block in group.blocks:
+            write = begin(group.name, group.shape, target.dtype, group.order)
+            first: dict[int, Any] = dict.fromkeys(_first_places(group))
+            done = 0
+            for rounded in group.blocks:
                 with _named(repr(group.name)):
-                    (state,) = joined(block).values()
-                    rounded = np.asarray(state.result(target.dtype, overflow="raise"))
-                write(rounded)
-                first += rounded.flat[: _FIRST - len(first)].tolist()
-                elements = state.count
+                    block = rounded(target.dtype)
+                write(block)
+                for place in first:
+                    if done <= place < done + block.size:
+                        first[place] = block.flat[place - done].item()
+                done += block.size
             facts.append(
                 {
                     "name": group.name,
                     "types": group.types,
                     "shape": list(group.shape),
-                    "elements": elements,
+                    "elements": group.elements,
                     "dtype": target.name,
-                    "first_values": [plain(v) for v in first],
+                    "first_values": [plain(v) for v in first.values()],
                 }
             )
     return facts
+
+
+def _first_places(group: Group) -> list[int]:
+    """Return where in the order of a group the first values of the array are."""
+    count = min(_FIRST, math.prod(group.shape))
+    if group.order == "C" or not count:
+        return list(range(count))
+    index = np.unravel_index(np.arange(count), group.shape)
+    return [int(i) for i in np.ravel_multi_index(index, group.shape, order="F")]
 
 
 def _array_type(types: Sequence[str], dtype: ElementType | None) -> ElementType:

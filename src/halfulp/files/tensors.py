@@ -55,6 +55,8 @@ class Tensor(ABC):
     shape : tuple of int
     grain : tuple of int
         The sides of the boxes that the file stores as one.
+    order : {"C", "F"}
+        Which axis is the fastest in the file: the last or the first.
     threads : int
         The most threads that may read at once.
     """
@@ -63,6 +65,7 @@ class Tensor(ABC):
     element: ElementType
     shape: tuple[int, ...]
     grain: tuple[int, ...]
+    order: Literal["C", "F"] = "C"
     threads = 1
 
     @property
@@ -102,7 +105,6 @@ class FlatTensor(Tensor):
     dtype : numpy.dtype
         In the byte order of the source.
     order : {"C", "F"}
-        Which axis is the fastest: the last or the first.
     """
 
     def __init__(
@@ -119,16 +121,23 @@ class FlatTensor(Tensor):
         self.grain = (1,) * len(self.shape)
         self.threads = source.threads
         self._source, self.offset = source, offset
-        self._dtype, self._order = dtype, order
+        self._dtype, self.order = dtype, order
 
     def flat(self) -> FlatTensor:
         source, offset, dtype = self._source, self.offset, self._dtype
         return FlatTensor(self.name, self.element, (self.size,), source, offset, dtype)
 
+    def transposed(self) -> FlatTensor:
+        """Return the tensor with its axes reversed, in the other order."""
+        source, offset, dtype = self._source, self.offset, self._dtype
+        order: Literal["C", "F"] = "C" if self.order == "F" else "F"
+        shape = self.shape[::-1]
+        return FlatTensor(self.name, self.element, shape, source, offset, dtype, order)
+
     @contextmanager
     def opened(self) -> Iterator[Read]:
         size = self._dtype.itemsize
-        step = -1 if self._order == "F" else 1
+        step = -1 if self.order == "F" else 1
         local = threading.local()
         with self._source.opened() as fill:
 
