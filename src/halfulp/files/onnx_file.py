@@ -46,6 +46,11 @@ _INTEGERS = (5, 7, 11)
 _EXTERNAL, _LOCATION = 13, 14
 _KEY, _VALUE = 1, 2
 
+# Types that are not summed.
+_OTHERS = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 8: "string", 9: "bool"}
+_OTHERS |= {14: "complex64", 15: "complex128", 17: "float8e4m3fn", 19: "float8e5m2"}
+_OTHERS |= {21: "uint4", 22: "int4"}
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -233,7 +238,7 @@ def _initializer(tensor: _Message, prefix: str) -> Tensor | Skipped:
     what = f"{the_file(tensor.path)}, initializer {name!r}"
     element = BY_CODE.get(facts.type)
     if element is None:
-        return Skipped(name, f"number {facts.type}")
+        return Skipped(name, _OTHERS.get(facts.type, f"number {facts.type}"))
     wanted = element_bytes(facts.dims, element.dtype.itemsize, what)
     dtype = element.dtype.newbyteorder("<")
     path, begin, length = tensor.path, 0, 0

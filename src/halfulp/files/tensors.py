@@ -188,8 +188,8 @@ def boxes(
     most : int
     grain : sequence of int
     ordered : bool
-        Whether the elements, box after box, must be in C order. Grains of the first axes
-        are cut then.
+        Whether the elements, box after box, must be in C order. Grains are cut then where
+        they are in the way.
     """
     sides = [side.stop - side.start for side in box]
     if 0 in sides:
@@ -205,6 +205,8 @@ def boxes(
         whole *= sides[axis]
     if axis:
         if ordered:
+            if steps[axis - 1] * whole > max(most, math.prod(steps)):
+                steps[axis - 1] = 1
             steps[: axis - 1] = [1] * (axis - 1)
         steps[axis - 1] *= max(1, most // (whole * math.prod(steps[:axis])))
     parts = [

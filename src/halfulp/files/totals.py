@@ -178,21 +178,26 @@ def read_totals(path: Path) -> Totals:
         def part() -> bytes:
             return take(_LENGTH.unpack(take(_LENGTH.size))[0])
 
+        if per_tensor not in (0, 1):
+            raise ModelError(f"{the_file(path)} has flag {per_tensor}; allowed: 0 or 1")
         axes = None
         if rank != _NO_AXIS:
             axes = struct.unpack(f"<{rank}q", take(8 * rank))
         result = Totals(bool(per_tensor), axes)
         result.files, result.tensors, result.skipped = files, tensors, skipped
+        before: tuple[bytes, str] | None = None
         for _ in range(sums):
-            name = part().decode(errors="surrogateescape")
+            encoded = part()
+            name = encoded.decode(errors="surrogateescape")
             try:
                 state = SumSquare.from_bytes(part())
             except HalfulpError as error:
                 raise ModelError(f"{the_file(path)}, sum {name!r}: {error}") from error
-            key = (name, state.type)
-            if key in result.states or (name and not per_tensor):
+            key = (encoded, state.type)
+            if (before and key <= before) or (name and not per_tensor):
                 raise ModelError(f"{the_file(path)} has sum {name!r} where it cannot be")
-            result.states[key] = state
+            before = key
+            result.states[name, state.type] = state
         if file.tell() != end:
             raise ModelError(f"{the_file(path)} has more than it claims")
         return result
