@@ -822,6 +822,10 @@ def test_a_zarr_codec_that_could_run_code_is_refused(
         fail(["sum", str(folder)], capsys)
     (folder / ".zarray").write_text("{")
     fail(["sum", str(folder)], capsys)
+    (folder / "1").symlink_to("/dev/zero")
+    assert "'1' is no regular file" in fail(["sum", str(folder)], capsys).replace(
+        f"{folder}/", ""
+    )
 
 
 def test_a_missing_package_is_named(

@@ -112,8 +112,7 @@ def _group(
             yield partial(rounded_states, states)
         if totals:
             for type in types:
-                found = kept[type] or [SumSquare(type, 0)]
-                totals.add(name, SumSquare.concatenate(found, shape, order))
+                totals.add(name, SumSquare.concatenate(kept[type], shape, order))
 
     one = len(parts) == 1 and not totals
     if one and _most_direct(parts[0]) > _most_states(parts[0]):
@@ -133,6 +132,8 @@ def _kept_boxes(part: _Part, most: int) -> Iterator[Box]:
         # Rather unpack a chunk several times than have the states of all of it.
         grain = [1] * len(grain)
     every = tuple(slice(0, n) for n in part.shape)
+    if 0 in part.shape:
+        return iter([every])
     return boxes(every, most, grain, ordered=True)
 
 

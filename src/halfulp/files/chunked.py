@@ -7,6 +7,7 @@ imported when they are needed. One chunk at a time is in memory.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -74,6 +75,7 @@ def zarr_arrays(path: Path) -> Iterator[Tensor | Skipped]:
     with file_errors(path):
         if not path.is_dir():
             raise ModelError(f"{the_file(path)} is no folder; allowed: a Zarr folder")
+        _check_folder(path)
         root = zarr.open(path, mode="r")
         if isinstance(root, zarr.Array):
             arrays = {str(path): root}
@@ -83,6 +85,16 @@ def zarr_arrays(path: Path) -> Iterator[Tensor | Skipped]:
         for name, array in sorted(arrays.items()):
             _check_codecs(array.metadata.to_dict(), f"{the_file(path)}, array {name!r}")
             yield _chunked(path, name, array, array.chunks, partial(nullcontext, array))
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise a ModelError if there are links, or what might never end, in a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _check_folder(Path(entry.path))
+            elif not entry.is_file(follow_symlinks=False):
+                raise ModelError(f"{the_file(Path(entry.path))} is no regular file")
 
 
 def _check_codecs(metadata: dict[str, Any], what: str) -> None:

@@ -203,7 +203,7 @@ def array_facts(
 def _first_places(group: Group) -> list[int]:
     """Return where in the order of a group the first values of the array are."""
     count = min(_FIRST, math.prod(group.shape))
-    if group.order == "C" or not count:
+    if group.order == "C" or len(group.shape) < 2 or not count:
         return list(range(count))
     index = np.unravel_index(np.arange(count), group.shape)
     return [int(i) for i in np.ravel_multi_index(index, group.shape, order="F")]

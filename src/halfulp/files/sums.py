@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import numpy as np
+
 from halfulp.errors import ArgumentError
 from halfulp.files.readers import read_file
 from halfulp.files.tensors import Box, Read, Skipped, Tensor, boxes, file_errors, the_file
@@ -109,7 +111,11 @@ def sum_box(
     itemsize = tensor.element.dtype.itemsize
     shape = tuple(side.stop - side.start for side in kept)
     summed = tuple(slice(0, tensor.shape[i]) for i in axes)
-    elements = max(1, PIECE // itemsize // max(1, math.prod(shape)))
+    if not tensor.size:
+        box = whole_box(axes, summed, kept)
+        empty = np.empty([side.stop - side.start for side in box], tensor.element.dtype)
+        return SumSquare(tensor.element.name, shape).update(empty, axes)
+    elements = max(1, PIECE // itemsize // math.prod(shape))
     parts = _Shared(boxes(summed, elements, [tensor.grain[i] for i in axes]))
 
     def work() -> SumSquare:

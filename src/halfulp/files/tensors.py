@@ -7,7 +7,6 @@ while it is read is an error then, and no signal.
 from __future__ import annotations
 
 import io
-import itertools
 import math
 import os
 import stat
@@ -145,9 +144,10 @@ class FlatTensor(Tensor):
                 sides = tuple(side.stop - side.start for side in box)[::step]
                 stored = self.shape[::step]
                 nbytes = math.prod(sides) * size
-                if len(getattr(local, "buffer", b"")) < nbytes:
-                    local.buffer = memoryview(bytearray(nbytes))
-                buffer = local.buffer[:nbytes]
+                buffer = getattr(local, "buffer", memoryview(b""))
+                if len(buffer) < nbytes:
+                    buffer = local.buffer = memoryview(bytearray(nbytes))
+                buffer = buffer[:nbytes]
                 done = 0
                 for start, count in _runs(stored, box[::step], sides):
                     end = done + count * size
@@ -209,12 +209,18 @@ def boxes(
                 steps[axis - 1] = 1
             steps[: axis - 1] = [1] * (axis - 1)
         steps[axis - 1] *= max(1, most // (whole * math.prod(steps[:axis])))
-    parts = [
-        [slice(i, min(i + step, side.stop)) for i in range(side.start, side.stop, step)]
-        for side, step in zip(box[:axis], steps, strict=False)
-    ]
-    for part in itertools.product(*parts):
-        yield *part, *box[axis:]
+    yield from _grid(box, steps[:axis])
+
+
+def _grid(box: Box, steps: Sequence[int]) -> Iterator[Box]:
+    """Yield the boxes of a grid with steps on the first axes, one by one."""
+    if not steps:
+        yield box
+        return
+    side = box[0]
+    for start in range(side.start, side.stop, steps[0]):
+        for rest in _grid(box[1:], steps[1:]):
+            yield slice(start, min(start + steps[0], side.stop)), *rest
 
 
 @contextmanager
