@@ -980,6 +980,33 @@ def test_bad_input_gives_one_line(
     assert sorted(os.listdir()) == before
 
 
+def test_integers_beyond_the_states_leave_the_rest(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("h.npz", hashes=np.full(3, 2**64 - 1, np.uint64), w=np.float32([3, 4]))
+    floats, integers = facts(["sum", "h.npz"], capsys)["totals"]
+    assert floats["sum_square"] == 25.0
+    assert (integers["sum_square"], integers["norm"]) == (None, None)
+    assert main(["sum", "h.npz", "--per-tensor"]) == 0
+    assert "beyond 2**127" in capsys.readouterr().out
+    message = fail(["sum", "h.npz", "--dtype", "uint64", "--state", "s"], capsys)
+    assert "all of integer type" in message
+    # What took long is not lost.
+    assert facts(["merge", "s"], capsys)["totals"][0] == floats
+
+
+@pytest.mark.parametrize("command", ["sum", "merge"])
+def test_help_fits_80_columns_and_shows_an_example(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    assert main([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert f"Example:  halfulp {command} " in out
+
+
 def test_npy_output_of_either_order(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -124,11 +124,14 @@ def sum_files(
             facts = {"results": array_facts(groups, target, output)}
         else:
             sum_tensors(tensors, totals, advance)
-            facts = total_facts(totals, target)
+            facts = {}
     seconds = time.perf_counter() - began
     if state is not None:
         with whole_file(state) as file:
             totals.write(file)
+    if not axis:
+        # After the state is safe: an integer may not fit its type.
+        facts = total_facts(totals, target)
     facts |= {"bytes": nbytes, "seconds": seconds}
     facts["skipped_types"] = sorted({s.type for s in skipped})
     show(totals, facts, as_json)
@@ -210,6 +213,8 @@ def _arrays(facts: Sequence[dict[str, Any]]) -> Table:
 
 
 def _number(value: Any, all_digits: bool) -> str:
+    if value is None:
+        return "beyond 2**127"
     return f"{value:.9g}" if isinstance(value, float) and not all_digits else str(value)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -59,12 +59,13 @@ def total_facts(totals: Totals, dtype: ElementType | None) -> dict[str, Any]:
         ``per_tensor``, for each tensor: ``kind`` and ``types``, or ``name`` and ``type``;
         ``elements``; ``dtype`` of the sum or "exact"; ``sum_square``; for floats ``hex``,
         the same as `float.hex` has it; ``norm``, the square root of the exact sum,
-        rounded once to double. NaN and infinity are text.
+        rounded once to double. NaN and infinity are text; a sum of integers that is
+        2**127 or more, which its state does not hold, is None.
 
     Raises
     ------
     SumOverflowError
-        If an integer does not fit.
+        If an integer does not fit `dtype`.
     """
     facts: dict[str, Any] = {"totals": []}
     for kind, state in totals.whole().items():
@@ -81,21 +82,21 @@ def total_facts(totals: Totals, dtype: ElementType | None) -> dict[str, Any]:
 
 
 def _sum_facts(what: str, state: SumSquare, dtype: ElementType | None) -> dict[str, Any]:
-    with _named(what):
+    facts: dict[str, Any] = {"elements": state.count}
+    exact = None
+    with suppress(SumOverflowError):
         exact = state.exact()
-        is_float = KINDS[state.type] == "float"
-        facts: dict[str, Any] = {"elements": state.count}
-        if is_float:
-            chosen = dtype if dtype and dtype.kind == "float" else BY_NAME["double"]
-            value = float(state.result(chosen.dtype))
-            facts |= {"dtype": chosen.name, "sum_square": plain(value)}
-            facts["hex"] = value.hex()
-        elif dtype and dtype.kind == "integer":
+    if KINDS[state.type] == "float":
+        chosen = dtype if dtype and dtype.kind == "float" else BY_NAME["double"]
+        value = float(state.result(chosen.dtype))
+        facts |= {"dtype": chosen.name, "sum_square": plain(value), "hex": value.hex()}
+    elif dtype and dtype.kind == "integer":
+        with _named(what):
             value = int(state.result(dtype.dtype, overflow="raise"))
-            facts |= {"dtype": dtype.name, "sum_square": value}
-        else:
-            facts |= {"dtype": "exact", "sum_square": exact}
-    return facts | {"norm": plain(root(exact))}
+        facts |= {"dtype": dtype.name, "sum_square": value}
+    else:
+        facts |= {"dtype": "exact", "sum_square": exact}
+    return facts | {"norm": None if exact is None else plain(root(exact))}
 
 
 # Gives the sums of a block, rounded to a dtype.

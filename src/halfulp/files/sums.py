@@ -175,10 +175,15 @@ def _in_threads(
             errors.append(error)
             stop()
 
-    others = [threading.Thread(target=run) for _ in range(threads - 1)]
-    for thread in others:
-        thread.start()
+    others: list[threading.Thread] = []
     try:
+        for _ in range(threads - 1):
+            thread = threading.Thread(target=run)
+            try:
+                thread.start()
+            except RuntimeError:  # there are no more to be had
+                break
+            others.append(thread)
         results.append(work())
     finally:
         stop()
