@@ -158,8 +158,11 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sums, "get_num_threads", lambda: 3)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("format", "dtype"),
+    [(f, d) for f in FORMATS for d in TYPES if d != BFLOAT16 or f not in NO_BFLOAT16],
+    ids=str,
+)
 def test_every_format_and_type_gives_the_exact_sums(
     format: str,
     dtype: Any,
@@ -167,8 +170,6 @@ def test_every_format_and_type_gives_the_exact_sums(
     rng: np.random.Generator,
     small_pieces: None,
 ) -> None:
-    if dtype == BFLOAT16 and format in NO_BFLOAT16:
-        pytest.skip("the format has no bfloat16")
     ending, save = FORMATS[format]
     shapes = {"a": (7, 9, 2), "b": (64,), "c": (), "d": (3, 0)}
     arrays = {name: of_type(rng, dtype, shape) for name, shape in shapes.items()}
@@ -192,10 +193,9 @@ def test_npy_of_every_order(
     rng: np.random.Generator,
     small_pieces: None,
 ) -> None:
-    if dtype == BFLOAT16 and byte_order == ">":
-        pytest.skip("NumPy saves bfloat16 in native order only")
     x = of_type(rng, dtype, (5, 6, 7))
     path = tmp_path / "x.npy"
+    # NumPy saves bfloat16 in native order only.
     stored = x if dtype == BFLOAT16 else x.astype(dtype.newbyteorder(byte_order))
     np.save(path, np.asarray(stored, order=order))
     (state,) = sum_files(path).states.values()

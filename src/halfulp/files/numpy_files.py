@@ -36,7 +36,7 @@ _BFLOAT16 = next(t for t in ELEMENT_TYPES if t.name == "bfloat16")
 _VOID = np.dtype("V2")  # as which NumPy saves bfloat16
 _LENGTHS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # of the length of a header, by version
 _MOST_HEADER = 2**16
-_MOST_DIRECTORY = 2**25  # bytes of an .npz's
+_MOST_DIRECTORY = 2**22  # bytes of an .npz's
 _MOST_RATIO = 1032  # of DEFLATE: 258 bytes from two bits
 _LOCAL = struct.Struct("<4s22xHH")  # magic, lengths of the name and of the extra field
 _PART = 2**18

@@ -33,6 +33,7 @@ from halfulp.files.tensors import (
 
 _WINDOW = 2**12  # bytes read at once
 _DEEPEST = 100  # of messages in messages, protobuf's limit
+_MOST_PARTS = 2**12  # attributes of a node, dimensions and the like
 _MOST_TEXT = 2**16  # bytes of a name or a location
 _MOST_PARSED = 2**24  # bytes of a tensor that is loaded as a whole
 
@@ -58,10 +59,15 @@ def initializers(path: Path) -> Iterator[Tensor | Skipped]:
     """Yield the initializers of a model; those of nested graphs behind their node."""
     with open_regular(path) as file, file_errors(path):
         model = _Message(file, path, 0, file.seek(0, io.SEEK_END))
-        graphs = [part for number, part in model.messages() if number == _MODEL_GRAPH]
-        if len(graphs) != 1:
-            raise ModelError(f"{the_file(path)} has {len(graphs)} graphs; allowed: 1")
-        yield from _graph(graphs[0], "")
+        graph = None
+        for number, part in model.messages():
+            if number == _MODEL_GRAPH:
+                if graph is not None:
+                    raise ModelError(f"{the_file(path)} has several graphs; allowed: one")
+                graph = part
+        if graph is None:
+            raise ModelError(f"{the_file(path)} has no graph; allowed: one")
+        yield from _graph(graph, "")
 
 
 @dataclass(slots=True)
@@ -84,9 +90,7 @@ class _Message:
             value = shift = 0
             while True:
                 if position >= self.end or shift > 63:
-                    raise ModelError(
-                        f"{the_file(self.path)} is no ONNX model: byte {position}"
-                    )
+                    raise self.error(position)
                 if not first <= position < first + len(window):
                     first = position
                     window = bytearray(min(_WINDOW, self.end - position))
@@ -110,14 +114,13 @@ class _Message:
             else:
                 size = -1
             if not 0 <= size <= self.end - position or self.depth > _DEEPEST:
-                raise ModelError(
-                    f"{the_file(self.path)} is no ONNX model: byte {position}"
-                )
-            position += size
-            yield (
-                number,
-                _Message(self.file, self.path, position - size, position, self.depth + 1),
-            )
+                raise self.error(position)
+            begin, position = position, position + size
+            part = _Message(self.file, self.path, begin, position, self.depth + 1)
+            yield number, part
+
+    def error(self, position: int) -> ModelError:
+        return ModelError(f"{the_file(self.path)} is no ONNX model: byte {position}")
 
     def messages(self) -> Iterator[tuple[int, _Message]]:
         """Yield the fields that are messages, text or bytes."""
@@ -163,6 +166,8 @@ def _node(node: _Message, prefix: str) -> Iterator[Tensor | Skipped]:
             output = part.text()
         elif number == _NODE_ATTRIBUTE:
             attributes.append(part)
+            if len(attributes) > _MOST_PARTS:
+                raise node.error(part.begin)
     for attribute in attributes:
         attribute_name, graphs = "", []
         for number, part in attribute.messages():
@@ -170,6 +175,8 @@ def _node(node: _Message, prefix: str) -> Iterator[Tensor | Skipped]:
                 attribute_name = part.text()
             elif number in (_ATTRIBUTE_GRAPH, _ATTRIBUTE_GRAPHS):
                 graphs.append(part)
+                if len(graphs) > _MOST_PARTS:
+                    raise node.error(part.begin)
         for graph in graphs:
             yield from _graph(graph, f"{prefix}{name or output}.{attribute_name}.")
 
@@ -182,8 +189,8 @@ class _Facts:
     type: int = 0
     name: str = ""
     raw: _Message | None = None
-    packed: list[tuple[int, _Message]] = field(default_factory=list)
-    others: bool = False  # elements that are not packed, or in varints
+    packed: tuple[int, _Message] | None = None
+    others: bool = False  # elements in several parts or in varints
     external: bool = False
     location: dict[str, str] = field(default_factory=dict)
 
@@ -207,7 +214,8 @@ def _facts(tensor: _Message) -> _Facts:
         elif number == _RAW:
             facts.raw = part
         elif number in (_FLOATS, _DOUBLES):
-            facts.packed.append((number, part))
+            facts.others |= facts.packed is not None
+            facts.packed = number, part
         elif number in _INTEGERS:
             facts.others = True
         elif number == _EXTERNAL:
@@ -215,6 +223,8 @@ def _facts(tensor: _Message) -> _Facts:
             facts.location[entry.get(_KEY, "")] = entry.get(_VALUE, "")
         elif number == _SEGMENT:
             raise ModelError(f"{the_file(tensor.path)} has a tensor in segments")
+        if len(facts.dims) > _MOST_PARTS or len(facts.location) > _MOST_PARTS:
+            raise tensor.error(tensor.begin)
     return facts
 
 
@@ -246,10 +256,10 @@ def _initializer(tensor: _Message, prefix: str) -> Tensor | Skipped:
         path, begin, length = _elsewhere(facts.location, tensor.path, wanted, what)
     elif facts.raw is not None:
         begin, length = facts.raw.begin, len(facts.raw)
-    elif facts.others or len(facts.packed) > 1:
+    elif facts.others:
         return _SmallTensor(name, element, facts.dims, tensor, what)
     elif facts.packed:
-        number, part = facts.packed[0]
+        number, part = facts.packed
         if number != (_FLOATS if element.name == "float" else _DOUBLES):
             raise ModelError(f"{what} has its elements in the field of another type")
         begin, length = part.begin, len(part)

@@ -26,7 +26,7 @@ from halfulp.files.tensors import (
     the_file,
 )
 
-_MOST_HEADER = 2**24  # bytes; a tensor takes about a hundred
+_MOST_HEADER = 2**23  # bytes; a tensor takes about a hundred
 _CODES = {
     "BF16": "bfloat16",
     "F16": "float16",
