@@ -980,6 +980,22 @@ def test_bad_input_gives_one_line(
     assert sorted(os.listdir()) == before
 
 
+def test_names_of_any_kind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.float32([3, 4])
+    save_safetensors(Path("m.safetensors"), {"\ud800": x, "../up": x, "": x})
+    found = facts(["sum", "m.safetensors", "--per-tensor", "--state", "s"], capsys)
+    assert [each["name"] for each in found["per_tensor"]] == ["", "../up", "\ud800"]
+    assert facts(["merge", "s"], capsys)["per_tensor"] == found["per_tensor"]
+    assert main(["merge", "s"]) == 0
+    assert r"'\ud800'" in capsys.readouterr().out
+    along = ["sum", "m.safetensors", "--per-tensor", "--axis", "0", "--output", "o.npz"]
+    assert "cannot be in an .npz file" in fail(along, capsys)
+    save_safetensors(Path("n.safetensors"), {"../up": x.astype(np.float16)})
+    two = [*along, "n.safetensors", "--tensor", "../up"]
+    assert "there are two arrays '../up'" in fail(two, capsys)
+    assert not Path("o.npz").exists()
+
+
 def test_integers_beyond_the_states_leave_the_rest(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ May import errors and output only.
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,7 +70,15 @@ def _members(archive: zipfile.ZipFile) -> Iterator[Begin]:
         name: str, shape: tuple[int, ...], dtype: np.dtype[Any], order: Order
     ) -> Write:
         close()
-        members.append(archive.open(f"{name}.npy", "w", force_zip64=True))
+        file_name = f"{name}.npy"
+        if file_name in archive.NameToInfo:
+            raise ArgumentError(f"there are two arrays {name!r}; allowed: one of a name")
+        try:
+            members.append(archive.open(file_name, "w", force_zip64=True))
+        except (ValueError, struct.error) as error:
+            raise ArgumentError(
+                f"the array {name[:40]!r} cannot be in an .npz file: {error}"
+            ) from error
         return _begin_array(members[0], shape, dtype, order)
 
     def close() -> None:

@@ -142,8 +142,8 @@ def joined(states: Iterable[SumSquare]) -> dict[str, SumSquare]:
 
 
 def _encoded(name: str) -> bytes:
-    # Names out of paths may hold bytes that are no UTF-8.
-    return name.encode(errors="surrogateescape")
+    # Names may hold halves of surrogate pairs: from JSON, or for bytes of a path.
+    return name.encode(errors="surrogatepass")
 
 
 def read_totals(path: Path) -> Totals:
@@ -188,7 +188,7 @@ def read_totals(path: Path) -> Totals:
         before: tuple[bytes, str] | None = None
         for _ in range(sums):
             encoded = part()
-            name = encoded.decode(errors="surrogateescape")
+            name = encoded.decode(errors="surrogatepass")
             try:
                 state = SumSquare.from_bytes(part())
             except HalfulpError as error:
