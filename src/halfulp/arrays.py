@@ -51,6 +51,12 @@ def as_array(x: Any, what: str = "data") -> tuple[Array, Restore | None]:
         raise UnsupportedTypeError(f"{what} is not an array: {error}") from error
 
 
+def is_dask_array(x: Any) -> bool:
+    """Tell whether `x` is a Dask array, without importing dask."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(x, module.Array)
+
+
 def _from_dlpack(x: Any, what: str) -> Array:
     name = type(x).__name__
     try:

@@ -1,6 +1,7 @@
 """The operator as a function: NumPy's face and ONNX's face.
 
-May import arrays, element_types, errors, spec.rules and the native core only.
+May import arrays, element_types, errors, spec.rules and the native core only, and
+halfulp.dask for its arrays.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp import _core
-from halfulp.arrays import Array, as_array
+from halfulp.arrays import Array, as_array, is_dask_array
 from halfulp.element_types import BY_CODE, ElementType, element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.spec.rules import check_flag, normalize_axes, reduced_axes, reduced_shape
 
 _SAME = 0  # for a code: the element type of the data
+_NO_DASK = "split_every is given, data is no Dask array; allowed: with Dask arrays only"
 
 
 def sum_square(
@@ -28,6 +30,7 @@ def sum_square(
     out: Array | None = None,
     keepdims: bool = False,
     overflow: str = "wrap",
+    split_every: int | dict[int, int] | None = None,
 ) -> Any:
     """Sum of squares along axes, correctly rounded.
 
@@ -36,7 +39,8 @@ def sum_square(
     x : array_like
         Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
         int64, uint32 or uint64, of any shape, strides, alignment and byte
-        order. Objects with ``__dlpack__`` on the CPU are read in place.
+        order. Objects with ``__dlpack__`` on the CPU are read in place. A Dask
+        array of any chunks gives a lazy one.
     axis : int or tuple of int, optional
         The axes to sum along; None means all. ``()`` squares each element.
     dtype : dtype, optional
@@ -49,6 +53,9 @@ def sum_square(
     overflow : {"wrap", "raise"}, optional
         What happens when an integer result does not fit its dtype. Floats
         overflow to infinity, as IEEE 754 has it.
+    split_every : int or dict of int to int, optional
+        For Dask arrays only: how many partial sums merge at once, in all or for each
+        axis, as in Dask's own reductions. The result does not depend on it.
 
     Returns
     -------
@@ -61,7 +68,8 @@ def sum_square(
     UnsupportedTypeError, AxesError, ArgumentError
         Before any work, if an argument is not allowed.
     SumOverflowError
-        With ``overflow="raise"``; `out` is left as it was.
+        With ``overflow="raise"``; `out` is left as it was. Of a Dask array, when it is
+        computed.
 
     Notes
     -----
@@ -90,7 +98,8 @@ def sum_square(
     (np.float16(inf), np.float32(180000.0))
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
-    data, restore = (x, None) if type(x) is np.ndarray else as_array(x)
+    lazy = type(x) is not np.ndarray and is_dask_array(x)
+    data, restore = (x, None) if lazy or type(x) is np.ndarray else as_array(x)
     axes = None
     if axis is not None:
         given = axis if isinstance(axis, tuple | list) else (axis,)
@@ -101,6 +110,12 @@ def sum_square(
     if overflow != "wrap" and overflow != "raise":
         raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
     checked = overflow == "raise"
+    if lazy:
+        if out is not None:
+            raise ArgumentError("out is given with a Dask array; allowed: without")
+        return _reduce_lazily(x, axes, bool(keepdims), target, overflow, split_every)
+    if split_every is not None:
+        raise ArgumentError(_NO_DASK)
     if out is not None:
         _reduce_into(out, data, axes, bool(keepdims), target, checked)
         return out
@@ -116,6 +131,7 @@ def reduce_sum_square(
     *,
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
 ) -> Any:
     """ONNX's ReduceSumSquare, version 18, correctly rounded.
 
@@ -131,6 +147,8 @@ def reduce_sum_square(
     noop_with_empty_axes : int, optional
         With empty `axes`, 0 reduces all axes; 1 reduces none, and every
         element is squared.
+    split_every : int or dict of int to int, optional
+        As for `sum_square`.
 
     Returns
     -------
@@ -161,11 +179,16 @@ def reduce_sum_square(
     array([[ 1.,  4.],
            [ 9., 16.]], dtype=float32)
     """
-    array, restore = as_array(data)
+    lazy = is_dask_array(data)
+    array, restore = (data, None) if lazy else as_array(data)
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     given = None if axes is None else _axes_list(axes)
     normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
+    if lazy:
+        return _reduce_lazily(data, normal, keep, _SAME, "wrap", split_every)
+    if split_every is not None:
+        raise ArgumentError(_NO_DASK)
     result = _reduce(array, normal, keep)
     return result if restore is None else restore(result)
 
@@ -183,6 +206,21 @@ def _reduce(
     except TypeError:
         element_type(data.dtype)  # tells what is allowed
         raise
+
+
+def _reduce_lazily(
+    data: Any,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    target: int,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    from halfulp.dask import reduce_dask_array
+
+    source = element_type(data.dtype)
+    into = source if target == _SAME else BY_CODE[target]
+    return reduce_dask_array(data, axes, keepdims, into, overflow, split_every)
 
 
 def _axes_list(axes: Any) -> list[int]:

@@ -503,7 +503,8 @@ class SumSquare:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self.__class__.from_bytes, (self.to_bytes(),)
+        # A function of the module: cloudpickle takes a class method apart.
+        return _from_bytes, (self.to_bytes(),)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SumSquare):
@@ -519,6 +520,10 @@ class SumSquare:
 
     def __repr__(self) -> str:
         return f"<SumSquare: {self.type}, shape {self._shape}, count {self._count}>"
+
+
+def _from_bytes(data: bytes) -> SumSquare:
+    return SumSquare.from_bytes(data)
 
 
 def _element(type: Any) -> ElementType:

@@ -1,0 +1,127 @@
+"""Dask arrays: each chunk becomes an exact state, and states merge in a tree.
+
+May import element_types, errors and state only; dask is imported when an array of it is
+reduced. Nothing here knows how a sum is computed or rounded.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from halfulp.element_types import ElementType, element_type
+from halfulp.errors import ArgumentError
+from halfulp.state import SumSquare
+
+
+def reduce_dask_array(
+    x: Any,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    target: ElementType,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    """Return the lazy Dask array of sums of squares of a Dask array.
+
+    Parameters
+    ----------
+    x : dask.array.Array
+        Of one of the eight dtypes.
+    axes : tuple of int or None
+        Normalized; None means all.
+    keepdims : bool
+    target : ElementType
+        Of the result.
+    overflow : {"wrap", "raise"}
+        For integer results.
+    split_every : int, dict of int to int, or None
+        How many states merge in one task, at most, as for Dask's own reductions.
+
+    Raises
+    ------
+    ArgumentError
+        If `split_every` is not allowed, or chunks are masked arrays.
+    """
+    reduction = importlib.import_module("dask.array").reduction
+    if isinstance(x._meta, np.ma.MaskedArray):
+        raise ArgumentError(
+            "data is a Dask array of masked arrays; allowed: chunks without a mask, as "
+            "from dask.array.ma.filled(x, 0)"
+        )
+    _check_split_every(split_every)
+    axis = tuple(range(x.ndim)) if axes is None else axes
+    kept = tuple(i for i in range(x.ndim) if keepdims or i not in axis)
+    meta = np.empty((0,) * len(kept), target.dtype)
+    source = element_type(x.dtype)
+    return reduction(
+        x,
+        chunk=partial(_chunk, type_=source.name),
+        combine=_combine,
+        aggregate=partial(_aggregate, target=target.dtype, overflow=overflow),
+        axis=axis,
+        keepdims=keepdims,
+        dtype=target.dtype,
+        split_every=split_every,
+        concatenate=False,
+        name="sum_square",
+        meta=meta,
+    )
+
+
+def _check_split_every(given: Any) -> None:
+    numbers = given.values() if isinstance(given, dict) else [given]
+    if given is not None and not all(isinstance(n, int) and n >= 2 for n in numbers):
+        raise ArgumentError(
+            f"split_every is {given!r}; allowed: an int of at least 2, or a dict of "
+            "such by axis"
+        )
+
+
+def _chunk(
+    block: Any,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    type_: str,
+    computing_meta: bool = False,
+) -> Any:
+    if computing_meta:
+        return block
+    kept = tuple(n for i, n in enumerate(block.shape) if i not in axis)
+    return SumSquare(type_, kept).update(block, axis)
+
+
+def _combine(
+    states: Any, axis: tuple[int, ...], keepdims: bool, computing_meta: bool = False
+) -> Any:
+    if computing_meta:
+        return states.reshape(-1)[:0]  # for Dask to give it the dimensions
+    first, *rest = _flat(states)
+    total = first.copy() if rest else first
+    for state in rest:
+        total.merge(state)
+    return total
+
+
+def _aggregate(
+    states: Any,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    target: np.dtype[Any],
+    overflow: str,
+    computing_meta: bool = False,
+) -> Any:
+    if computing_meta:
+        return states
+    result = np.asarray(_combine(states, axis, keepdims).result(target, overflow))
+    return np.expand_dims(result, axis) if keepdims else result
+
+
+def _flat(states: Any) -> list[SumSquare]:
+    """Return the states in nested lists of them."""
+    if isinstance(states, SumSquare):
+        return [states]
+    return [state for nested in states for state in _flat(nested)]
