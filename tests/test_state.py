@@ -17,13 +17,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import hard_rows
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 
 import halfulp
-import hard_rows
 from halfulp import SumSquare, _core
 from halfulp.exact import exact_sum_square, round_exact
 from oracle import (
