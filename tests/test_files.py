@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import re
 import resource
 import signal
 import struct
@@ -987,7 +988,7 @@ def test_names_of_any_kind(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert [each["name"] for each in found["per_tensor"]] == ["", "../up", "\ud800"]
     assert facts(["merge", "s"], capsys)["per_tensor"] == found["per_tensor"]
     assert main(["merge", "s"]) == 0
-    assert r"'\ud800'" in capsys.readouterr().out
+    assert r" \ud800 " in capsys.readouterr().out
     along = ["sum", "m.safetensors", "--per-tensor", "--axis", "0", "--output", "o.npz"]
     assert "cannot be in an .npz file" in fail(along, capsys)
     save_safetensors(Path("n.safetensors"), {"../up": x.astype(np.float16)})
@@ -1164,8 +1165,9 @@ def test_progress_is_shown_on_a_terminal_only(folder: Path) -> None:
         out, _ = child.communicate(timeout=60)
     os.close(controller)
     assert json.loads(out)["bytes"] == 2**28
-    assert b"MB" in shown
-    assert b"0:00:0" in shown
+    assert b"/268.4 MB" in shown
+    # So fast that the time left may not be known before it is over.
+    assert re.search(rb"-:--:--|0:00:0\d", shown)
 
 
 # What the states give to it.

@@ -17,7 +17,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import hard_rows
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from hypothesis import given
 
 import halfulp
 from halfulp import SumSquare, _core
+from halfulp.conformance import hard_rows
 from halfulp.exact import exact_sum_square, round_exact
 from oracle import (
     CONFIGURATIONS,
