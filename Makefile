@@ -6,7 +6,7 @@ CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 test-wheel \
-  conformance fuzz lint format stub bench peers wheel clean
+  conformance fuzz lint format stub bench peers scale wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -100,6 +100,12 @@ bench: .venv/bench
 peers: .venv/bench
 	$(BIN)/python benchmarks/what_others_give.py > build/peers.json
 	mv build/peers.json benchmarks/results/peers.json
+	$(BIN)/python benchmarks/claims.py
+
+# docs/scale.md: an array larger than memory, on two Dask workers. Some minutes.
+scale: .venv/test
+	$(BIN)/python benchmarks/larger_than_memory.py > build/scale.json
+	mv build/scale.json benchmarks/results/scale.json
 	$(BIN)/python benchmarks/claims.py
 
 clean:
