@@ -61,8 +61,8 @@ _SCALE = """\
 
 An array of {gib} GiB of float32 in {blocks} blocks, on a Dask `LocalCluster` of two
 worker processes with one thread each. No process may have more than {limit_gib} GiB of
-addresses (`RLIMIT_AS`, as by `ulimit -v`). Each block is made by the task that sums it, so
-that no disk is measured (benchmarks/larger_than_memory.py).
+addresses (`RLIMIT_AS`, as by `ulimit -v`). Each block is made by the task that sums it,
+so that no disk is measured (benchmarks/larger_than_memory.py).
 
 | | `halfulp.sum_square(x)` | `(x * x).sum()` |
 |---|---:|---:|
