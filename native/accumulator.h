@@ -17,7 +17,7 @@ __extension__ typedef unsigned __int128 uint128;
 __extension__ typedef __int128 int128;
 
 // The most squares that one sum may be of.
-inline constexpr std::uint64_t kMostTerms = std::uint64_t{1} << 63;
+inline constexpr std::uint64_t kMostTerms = (std::uint64_t{1} << 63) - 1;
 
 // A sum S = digits * 2^exponent, in digits of 64 bits, the least first, with all carries
 // settled: equal sums have equal digits. They hold kMostTerms squares of the greatest finite
@@ -61,7 +61,8 @@ inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
   }
 }
 
-// Adds value * 2^shift to `size` digits, modulo 2^(64 size). With shift < 0 the value must be
+// Adds value * 2^shift to `size` digits, modulo 2^(64 size): a sum that is below 0 before all
+// parts of it were added comes right in the end. With shift < 0 the value must be
 // a multiple of 2^-shift.
 inline void add_signed(std::uint64_t* digits, int size, int128 value, int shift) {
   if (shift < 0) {
@@ -274,7 +275,7 @@ inline Exactly exactly(Type type) {
   __builtin_unreachable();
 }
 
-// Whether some `terms` elements have this state.
+// Whether some `terms` elements, at most kMostTerms, can have this state.
 inline bool is_state(const Format& format, const std::uint64_t* state, std::uint64_t terms) {
   const SumFormat sum = sum_format(format);
   const bool any = std::any_of(state, state + sum.state_digits, [](auto d) { return d != 0; });

@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -186,8 +187,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
 }
 
 // An array of states: an output a row, in uint64.
-struct Rows {
-  Rows(nb::handle object, const Format& format) : array(as_array(object)) {
+struct StateRows {
+  StateRows(nb::handle object, const Format& format) : array(as_array(object)) {
     if (PyArray_TYPE(array) != NPY_UINT64 || !PyArray_ISCARRAY(array) ||
         PyArray_NDIM(array) != 2 || PyArray_DIM(array, 1) != sum_format(format).state_digits) {
       throw nb::value_error("no states of this type");
@@ -220,7 +221,7 @@ void update_states(nb::handle states, nb::handle data, nb::handle axes) {
   const std::optional<Type> type = type_of(array);
   if (!type) throw nb::type_error("no such element type");
   const Format& format = format_of(*type);
-  const Rows target(states, format);
+  const StateRows target(states, format);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
   npy_intp outputs = 1;
@@ -244,9 +245,10 @@ void update_states(nb::handle states, nb::handle data, nb::handle axes) {
 
 void merge_states(nb::handle states, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
-  const Rows target(states, format);
-  const Rows source(more, format);
+  const StateRows target(states, format);
+  const StateRows source(more, format);
   if (target.count != source.count) throw nb::value_error("states do not fit");
+  const nb::gil_scoped_release released;
   for (npy_intp i = 0; i < target.count; ++i) {
     add_to_state(format, target.state(i), source.state(i));
   }
@@ -255,33 +257,32 @@ void merge_states(nb::handle states, nb::handle more, int type_code) {
 nb::object round_states(nb::handle states, int type_code, int output_code, bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
-  const Rows source(states, format);
+  const StateRows source(states, format);
   if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
   npy_intp shape[] = {source.count};
   const nb::object result = nb::steal(PyArray_SimpleNew(1, shape, numpy_number(output.type)));
   if (!result.is_valid()) throw nb::python_error();
   char* next = PyArray_BYTES(as_array(result));
+  const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
   for (npy_intp i = 0; i < source.count; ++i, next += output.bytes) {
     const std::uint64_t* state = source.state(i);
-    const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
     if (checked && !output.is_float &&
         (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
+      nb::object sum = nb::str("2**127 or more");
+      if ((state[1] & kTopBit) == 0) sum = int_from({state[0], state[1], 0});
       raise_overflow(nb::str("the exact sum of squares of output {} is {}; {} cannot hold it")
-                         .attr("format")(i,
-                                         state[1] & kTopBit
-                                             ? nb::str("2^127 or more")
-                                             : nb::object(int_from({state[0], state[1], 0})),
-                                         result.attr("dtype")));
+                         .attr("format")(i, sum, result.attr("dtype")));
     }
-    const std::uint64_t bits_of_result = round_sum(format, state, output);
-    std::memcpy(next, &bits_of_result, output.bytes);
+    const std::uint64_t rounded = round_sum(format, state, output);
+    std::memcpy(next, &rounded, output.bytes);
   }
   return result;
 }
 
 bool are_states(nb::handle states, int type_code, std::uint64_t terms) {
   const Format& format = format_of_code(type_code);
-  const Rows source(states, format);
+  const StateRows source(states, format);
+  if (terms > kMostTerms) return false;
   for (npy_intp i = 0; i < source.count; ++i) {
     if (!is_state(format, source.state(i), terms)) return false;
   }

@@ -72,10 +72,10 @@ struct Fold {
       folds += head + static_cast<int>(f) * kStep - 52 > grid;
     }
     bool fits = head < kTooHigh;
+    // Folds and their q_f are normal numbers; 2L is no less, so that rests of products are
+    // binary64 numbers too.
     if (type == Type::float64) {
-      // Rests of products are multiples of 2^-1074, and folds and their q normal numbers.
-      const int last = head + static_cast<int>(folds - 1) * kStep - 52;
-      fits = fits && grid >= -1074 && last >= -1022;
+      fits = fits && head + static_cast<int>(folds - 1) * kStep - 52 >= -1022;
     }
     return fits ? folds : kMost + 1;
   }

@@ -102,8 +102,9 @@ constexpr std::int64_t kFoldedColumns = 512;
 constexpr std::int64_t kBlockBytes = 1024 * 1024;
 constexpr std::int64_t kPackedColumns = 64;
 
-// Fewer terms are added to a sum one by one.
+// Fewer terms of a row, or rows of columns, are added to a sum one by one.
 constexpr std::int64_t kFewTerms = 64;
+constexpr std::int64_t kFewRows = 4;
 
 // Adds state j of `more` to state i.
 void merge(Method method, const States& states, std::int64_t i, const States& more,
@@ -633,6 +634,14 @@ class Reduction {
   // Adds the columns of a matrix to states.
   void add_columns(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
                    std::int64_t columns, const StateArray& states, Workspace& workspace) const {
+    if (rows < kFewRows) {
+      for (std::int64_t i = 0; i < rows; ++i, data += row_stride) {
+        for (std::int64_t j = 0; j < columns; ++j) {
+          exactly_.add_squares_to_state(states(j), data + j * bytes_, 1);
+        }
+      }
+      return;
+    }
     const std::int64_t wanted = kBlockBytes / (columns * bytes_) / 8 * 8;
     const std::int64_t height =
         std::max<std::int64_t>(8, std::min<std::int64_t>(wanted, kExactRows));

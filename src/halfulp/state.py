@@ -383,7 +383,7 @@ class SumSquare:
         normal = _check_shape(shape)
         raw = np.frombuffer(view[start:], "<u8").astype(np.uint64)
         states = raw.reshape(math.prod(normal), digits)
-        if count > _MOST_TERMS or not _core.are_states(states, code, count):
+        if not _core.are_states(states, code, count):
             raise ArgumentError(
                 f"the bytes of a SumSquare hold what {count} squares of {element.name} "
                 "cannot sum up to"
