@@ -64,7 +64,7 @@ struct SumColumnsNarrow {
 template <Type type, class Sum>
 void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
           std::size_t columns, std::ptrdiff_t ahead, bool fresh, typename Sum::Lane* lanes) {
-  const Bits<type>* x[Sum::kRowsPerPass];
+  const Bits<type>* x[Sum::kRowsPerPass] = {};
   for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, i);
   std::size_t j = 0;
   if (rows == Sum::kRowsPerPass) {

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -137,6 +138,23 @@ def test_every_layout_and_axes(x: np.ndarray, data: st.DataObject) -> None:
         with configuration(target, 2):
             state = SumSquare(want.dtype, want.shape).update(x, axis)
         assert_same_bits(state.result(), want)
+
+
+@pytest.mark.parametrize("target", _core.target_names())
+def test_a_sum_just_above_a_power_of_two_is_not_rounded_to_it(target: str) -> None:
+    # 2^53 + 1 in one lane of binary64, which rounds it to a number that looks untouched.
+    squared = [66584576, 66322432, 13041664, 2211840, 226304, 7584, 356, 167]
+    assert sum(n * n for n in squared) == 2**53 + 1
+    dtype = np.dtype(ml_dtypes.bfloat16)
+    for stride in (8, 16, 32, 64):
+        rows = np.zeros(8 * stride, dtype)
+        rows[::stride] = squared
+        columns = np.zeros((64, 8), dtype)
+        columns[:8] = np.array(squared, dtype)[:, np.newaxis]
+        with configuration(target, 1):
+            assert SumSquare(dtype).update(rows).exact() == 2**53 + 1
+            sums = SumSquare(dtype, 8).update(columns, axis=0)
+        assert sums.exact().tolist() == [2**53 + 1] * 8
 
 
 @by_float
