@@ -186,6 +186,13 @@ struct Extremes {
   }
 };
 
+// A row is read twice, first from memory: what will be read then is fetched while the row
+// before is summed. Most rows are pieces of one array.
+template <class T>
+inline void prefetch_next_row(const T* x) {
+  __builtin_prefetch(x + kExactColumns);
+}
+
 constexpr std::size_t kFoldLanes = kWidth == 2 ? 8 : 4;
 constexpr std::size_t kFoldStride = kFoldLanes * kWidth;
 static_assert(kExactColumns <= kFoldStride << kLogSteps);
@@ -199,7 +206,10 @@ bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Parts
   for (Lane& lane : lanes) lane.start(head);
   for (; n >= kFoldStride; n -= kFoldStride, x += kFoldStride) {
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < kFoldLanes; ++i) lanes[i].step(load<type>(x + i * kWidth));
+    for (std::size_t i = 0; i < kFoldLanes; ++i) {
+      if (i * kWidth * sizeof *x % 64 == 0) prefetch_next_row(x + i * kWidth);
+      lanes[i].step(load<type>(x + i * kWidth));
+    }
   }
   std::size_t i = 0;
   for (; n >= kWidth; ++i, n -= kWidth, x += kWidth) lanes[i].step(load<type>(x));
@@ -235,6 +245,7 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < kNarrowLanes; i += 2) {
         Narrow two[2];
+        if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch_next_row(x + i * kNarrowWidth);
         load_two_narrow<type>(x + i * kNarrowWidth, two);
         lanes[i].step(two[0]);
         lanes[i + 1].step(two[1]);
@@ -290,7 +301,6 @@ void find_extremes(const Bits<type>* x, std::size_t n, std::int64_t& least,
   E some[2];
   for (; n >= 2 * E::kColumns; n -= 2 * E::kColumns, x += 2 * E::kColumns) {
     for (std::size_t i = 0; i < 2; ++i) {
-      if (i * kVectorBytes % 64 == 0) prefetch(x + i * E::kColumns);
       some[i].template step<both>(load_vector<Integers>(x + i * E::kColumns));
     }
   }
