@@ -56,6 +56,7 @@ define site
 	rm -rf build/$(1)/site
 	mkdir build/$(1)/site
 	cp -R src/halfulp build/$(1)/site
+	find build/$(1)/site -name '*.so' -delete
 	$(CMAKE) --install build/$(1) --prefix build/$(1)/site
 endef
 

@@ -4,12 +4,13 @@
     python tests/fuzz_bytes.py TARGET [OPTION ...]   one, with options of libFuzzer
 
 Atheris changes the bytes and watches which code they reach. Seeds are in corpus/TARGET;
-what is found lies in build/fuzz/TARGET, and belongs into the corpus once it is mended:
-test_corpus.py runs all that is there.
+what is found lies in build/fuzz/TARGET (after a crash of native code it is `last`), and
+belongs into the corpus once it is mended: test_corpus.py runs all that is there.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import resource
 import secrets
 import subprocess
@@ -29,9 +30,7 @@ def run_target(name: str, options: list[str]) -> None:
     import atheris
 
     # What is imported before is not watched.
-    with atheris.instrument_imports(
-        include=["halfulp", "numpy.lib", "onnx.numpy_helper"]
-    ):
+    with atheris.instrument_imports(include=["halfulp", "numpy.lib"]):
         from fuzz_targets import TARGETS, mutate_message
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     target = TARGETS[name]
@@ -45,7 +44,16 @@ def run_target(name: str, options: list[str]) -> None:
             )[:size]
 
         settings["custom_mutator"] = mutate
-    atheris.Setup([sys.argv[0], *options], target.run, **settings)
+    # What crashes native code leaves no other trace.
+    last = FOUND / name / "last"
+    last.parent.mkdir(parents=True, exist_ok=True)
+    faulthandler.enable()
+
+    def run(data: bytes) -> None:
+        last.write_bytes(data)
+        target.run(data)
+
+    atheris.Setup([sys.argv[0], *options], run, **settings)
     atheris.Fuzz()
 
 
@@ -59,8 +67,8 @@ def run_all(seconds: int, seed: int) -> int:
     for name in TARGETS:
         found = FOUND / name
         found.mkdir(parents=True, exist_ok=True)
-        options = [f"-max_total_time={share}", f"-seed={seed}", "-verbosity=0", *LIMITS]
-        options += [f"-artifact_prefix={found}/found-", "-print_final_stats=1"]
+        options = [f"-max_total_time={share}", f"-seed={seed}", *LIMITS]
+        options.append(f"-artifact_prefix={found}/found-")
         folders = [str(found / "corpus"), str(HERE / "corpus" / name)]
         (found / "corpus").mkdir(exist_ok=True)
         commands[name] = [sys.executable, HERE / "fuzz_bytes.py", name]
@@ -68,8 +76,14 @@ def run_all(seconds: int, seed: int) -> int:
     failed = []
     for name, command in commands.items():
         print(f"--- {name}, {share} seconds", flush=True)
-        if subprocess.run(command).returncode:
+        # libFuzzer tells of every new input, and Atheris of every module.
+        done = subprocess.run(command, stderr=subprocess.PIPE)
+        told = done.stderr.decode(errors="replace").strip()
+        if done.returncode:
             failed.append(name)
+            print(told[-3000:], flush=True)
+        else:
+            print(told.rpartition("\n")[2], flush=True)
     print("--- " + (f"found: {', '.join(failed)}" if failed else "nothing found"))
     return len(failed)
 

@@ -6,6 +6,7 @@ a result comes out, it is checked.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import operator
 import random
@@ -169,6 +170,7 @@ def mutate_message(
     donor = rng.choice(others)
     if not isinstance(donor, str | bytes | int | float | Message):
         donor = rng.choice(list(donor))
+    donor = copy.deepcopy(donor)  # it may be around the place where it goes
     if field.is_repeated:
         _change_list(rng, getattr(parent, field.name), field, donor, mutate)
     elif rng.randrange(4) == 0:

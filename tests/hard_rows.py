@@ -24,7 +24,7 @@ def _least_exponent(dtype: np.dtype) -> int:
     return 2 - EMAX[dtype.name] - PRECISION[dtype.name]
 
 
-def _squares_that_sum_to(target: int, dtype: np.dtype, length: int) -> list[int]:
+def squares_that_sum_to(target: int, dtype: np.dtype, length: int) -> list[int]:
     """Integers of the type's precision whose squares sum to `target` or just below.
 
     Greedy: each takes about half of the precision off what is left.
@@ -106,7 +106,7 @@ def ties_and_neighbours(
             highest = (min(EMAX[dtype.name], EMAX[target.name]) - p - shift) // 2
             exponent = int(rng.integers(lowest, max(highest, lowest + 1)))
         total = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
-        values = _scaled(_squares_that_sum_to(total, dtype, n), exponent, dtype)
+        values = _scaled(squares_that_sum_to(total, dtype, n), exponent, dtype)
         row[: len(values)] = values
     return result
 
@@ -120,7 +120,7 @@ def overflow_threshold(rng: Generator, dtype: np.dtype, rows: int, n: int) -> np
         target = threshold + int(rng.integers(-2, 3)) * 2 ** int(
             rng.integers(0, emax - p)
         )
-        values = _scaled(_squares_that_sum_to(target, dtype, n), 0, dtype)
+        values = _scaled(squares_that_sum_to(target, dtype, n), 0, dtype)
         row[: len(values)] = values
     return result
 

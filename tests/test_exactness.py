@@ -107,6 +107,29 @@ def test_long_rows_straddle_every_block(
         assert_sum_square(expected(x), x)
 
 
+@pytest.mark.parametrize("stride", [1, 8, 16, 64])
+@pytest.mark.parametrize(
+    ("odd", "missing", "small", "count"), [(1, -99, -107, 500), (31, -95, -102, 250)]
+)
+def test_terms_too_small_for_a_lane_count_together(
+    odd: int, missing: int, small: int, count: int, stride: int
+) -> None:
+    # 1 + odd * 2^-53 is a midpoint. The first terms miss it by 2^missing. Each of the
+    # others, just below 2^small, is lost beside them in the low part of a lane, of the
+    # compensated sum or of the biased one; together they pass the midpoint.
+    rest = hard_rows.squares_that_sum_to(
+        (odd << 67) - 2 ** (120 + missing), np.dtype(np.float64), 20
+    )
+    first = [1.0, *(root * 2.0**-60 for root in rest)]
+    terms = first + [np.sqrt(0.98 * 2.0**small)] * (count - len(first))
+    x = np.zeros((1, 512 * stride))
+    x[0, : stride * count : stride] = terms
+    want = expected(x, 1)
+    assert want == expected(np.array([first]), 1) + 2.0**-52
+    assert_sum_square(want, x, 1)
+    assert_sum_square(want, x.T.copy(), 0)
+
+
 @by_float
 def test_many_columns_straddle_every_tile(
     rng: np.random.Generator, dtype: np.dtype
