@@ -247,9 +247,10 @@ def prepare() -> None:
     """Copy the sources, configure, and build and test what no mutant is in."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.rmtree(SITE, ignore_errors=True)
+    # With times of now: an earlier run may have left objects of a mutant.
     for folder in ("native", "tests/native"):
-        shutil.copytree(ROOT / folder, SOURCE / folder)
-    shutil.copy2(ROOT / "CMakeLists.txt", SOURCE)
+        shutil.copytree(ROOT / folder, SOURCE / folder, copy_function=shutil.copyfile)
+    shutil.copyfile(ROOT / "CMakeLists.txt", SOURCE / "CMakeLists.txt")
     shutil.copytree(
         ROOT / "src/halfulp", SITE / "halfulp", ignore=shutil.ignore_patterns("*.so")
     )
