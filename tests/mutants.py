@@ -80,7 +80,8 @@ MUTANTS = [
     M("rounding.h", "return {s, lo - (s - hi), bound", "return {s, 0, bound",
       "the enclosure is not around the sum"),
     M("rounding.h", "kLeastDecidable = 0x1p-900", "kLeastDecidable = 0x1p-1074",
-      "sums are decided whose products underflowed"),
+      "sums are decided whose products underflowed",
+      survives="bounds hold 2^-1020 for each term: what is so small is open anyway"),
     M("rounding.h", "return low == high;", "return true;",
       "an open enclosure is a guess"),
     M("rounding.h", "return sum.width == 0;", "return true;",
@@ -92,9 +93,11 @@ MUTANTS = [
     # Grids.
     M("rounding.h", "(std::ilogb(sum.width) + 3) >> 1;",
       "(std::ilogb(sum.width) + 1) >> 1;",
-      "the enclosure holds several multiples of the grid"),
+      "the enclosure holds several multiples of the grid",
+      survives="decide asks again whether it holds one"),
     M("rounding.h", "if (grid > 0 && sum.width < grid / 2) {", "if (grid > 0) {",
-      "a wide enclosure is taken for one multiple of the grid"),
+      "a wide enclosure is taken for one multiple of the grid",
+      survives="grid_of gives no grid that is too fine"),
     M("lanes.h", "count = rounded == x ? count : count + 1.0;",
       "count = rounded - rounded;",
       "no element is off the grid"),
@@ -109,7 +112,7 @@ MUTANTS = [
     # Exact sums.
     M("rounding.h", "sticky = next << zeros != 0;", "sticky = false;",
       "the second digit of an exact sum does not break ties"),
-    M("rounding.h", "sticky = sticky || digits[i] != 0;", "",
+    M("rounding.h", "sticky = sticky || digits[i] != 0;", ";",
       "the lower digits of an exact sum do not break ties"),
     M("rounding.h", "if (zeros > 0) m = m << zeros | next >> (64 - zeros);",
       "if (zeros > 0) m = m << zeros;", "the second digit of an exact sum is lost"),
@@ -198,6 +201,8 @@ MUTANTS = [
       "rounding is what the caller chose"),
     M("reduce.cpp", "digits[1] != 0 || digits[2] != 0 ||", "digits[1] != 0 ||",
       "a checked sum above 2^128 fits"),
+    M("reduce.cpp", "own.sums.hi[j] = states.hi[j % columns];", "own.sums.hi[j] = 0;",
+      "the grid of folded columns is forgotten"),
 ]  # fmt: skip
 
 

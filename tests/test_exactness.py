@@ -77,6 +77,13 @@ def test_integers_are_exact_modulo_2_to_the_n(
         assert_sum_square(want, np.asfortranarray(x), 1)
 
 
+def test_a_checked_sum_whose_low_128_bits_are_0_does_not_fit() -> None:
+    x = np.full(4, 2**63, np.uint64)
+    assert_sum_square(np.uint64(0), x)
+    with pytest.raises(halfulp.SumOverflowError, match=str(2**128)):
+        halfulp.sum_square(x, overflow="raise")
+
+
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype(np.float16)], ids=str)
 def test_all_65536_values_of_a_half_type_are_squared_correctly(dtype: np.dtype) -> None:
     x = from_bits(np.arange(65536), dtype)
@@ -137,6 +144,16 @@ def test_many_columns_straddle_every_tile(
     for n in (1023, 1024, 1025, 2049):
         x = rng.standard_normal((5, n)).astype(dtype)
         assert_sum_square(expected(x, 0), x, 0)
+
+
+@by_float
+def test_ties_of_few_columns_side_by_side(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    x = np.zeros((2048, 60), dtype)
+    x[:33] = hard_rows.ties_and_neighbours(rng, dtype, 60, 33).T
+    x = rng.permuted(x, axis=0)
+    assert_sum_square(expected(x, 0), x, 0)
 
 
 @by_float
