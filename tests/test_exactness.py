@@ -146,6 +146,15 @@ def test_many_columns_straddle_every_tile(
         assert_sum_square(expected(x, 0), x, 0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda d: d.__name__)
+def test_ties_that_binary32_cannot_tell_are_not_rounded_twice(dtype: type) -> None:
+    # 2^-134 is half the least bfloat16; in binary32, 2^-134 + 2^-154 is the same.
+    x = np.array([[2.0**-67, 2.0**-77], [2.0**-67, 0]], dtype)
+    want = np.array([2.0**-133, 0], BFLOAT16)
+    assert_sum_square(want, x, 1, dtype=BFLOAT16)
+    assert_sum_square(want, x.T.copy(), 0, dtype=BFLOAT16)
+
+
 @by_float
 def test_ties_of_few_columns_side_by_side(
     rng: np.random.Generator, dtype: np.dtype
