@@ -114,6 +114,21 @@ def test_long_rows_straddle_every_block(
         assert_sum_square(expected(x), x)
 
 
+def _around_a_midpoint(odd: int, missing: int, small: int, count: int) -> list[float]:
+    """Terms of which the first miss the midpoint 1 + odd * 2^-53 by 2^missing.
+
+    Each of the others has a square just below 2^small, which is lost beside the low
+    part of the first; together they pass the midpoint.
+    """
+    rest = hard_rows.squares_that_sum_to(
+        (odd << 67) - 2 ** (120 + missing), np.dtype(np.float64), 20
+    )
+    first = [1.0, *(root * 2.0**-60 for root in rest)]
+    terms = first + [np.sqrt(0.98 * 2.0**small)] * (count - len(first))
+    assert expected(np.array(terms)) == expected(np.array(first)) + 2.0**-52
+    return terms
+
+
 @pytest.mark.parametrize("stride", [1, 8, 16, 64])
 @pytest.mark.parametrize(
     ("odd", "missing", "small", "count"), [(1, -99, -107, 500), (31, -95, -102, 250)]
@@ -121,20 +136,20 @@ def test_long_rows_straddle_every_block(
 def test_terms_too_small_for_a_lane_count_together(
     odd: int, missing: int, small: int, count: int, stride: int
 ) -> None:
-    # 1 + odd * 2^-53 is a midpoint. The first terms miss it by 2^missing. Each of the
-    # others, just below 2^small, is lost beside them in the low part of a lane, of the
-    # compensated sum or of the biased one; together they pass the midpoint.
-    rest = hard_rows.squares_that_sum_to(
-        (odd << 67) - 2 ** (120 + missing), np.dtype(np.float64), 20
-    )
-    first = [1.0, *(root * 2.0**-60 for root in rest)]
-    terms = first + [np.sqrt(0.98 * 2.0**small)] * (count - len(first))
+    # In the low part of a lane, of the compensated sum or of the biased one.
+    terms = _around_a_midpoint(odd, missing, small, count)
     x = np.zeros((1, 512 * stride))
     x[0, : stride * count : stride] = terms
     want = expected(x, 1)
-    assert want == expected(np.array([first]), 1) + 2.0**-52
     assert_sum_square(want, x, 1)
     assert_sum_square(np.repeat(want, 3), np.repeat(x.T, 3, axis=1), 0)
+
+
+def test_terms_too_small_for_a_state_count_together() -> None:
+    # Three columns are a row of the kernel, so that each term comes to the state alone.
+    x = np.zeros((2000, 2, 3))
+    x[:, :, 1] = np.array(_around_a_midpoint(1, -98, -107, 2000))[:, None]
+    assert_sum_square(expected(x, (0, 2)), x, (0, 2))
 
 
 @by_float
