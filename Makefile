@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native src -type f -not -name '*.pyc')
 CPP := $(filter native/%,$(SOURCES))
+, := ,
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 test-wheel \
-  conformance fuzz lint format stub bench peers scale wheel clean
+  conformance sanitize fuzz mutants coverage lint format stub bench peers scale wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -61,10 +62,61 @@ wheel: .venv/wheel
 test-wheel: .venv/test wheel
 	HALFULP_TEST_WHEEL=1 $(BIN)/python -m pytest tests/test_wheel.py
 
-# A long exactness run: SECONDS of random cases against two independent oracles.
+# Builds run_cases in build/NAME: $(call build,NAME,OPTIONS OF CMAKE). Then everything, and
+# the package with its module in build/NAME/site: $(call site,NAME).
+CMAKE = PATH=$(CURDIR)/$(BIN):$$PATH cmake
+CMAKE_ARGS = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DHALFULP_OPTIMIZE=-O1 \
+  -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
+define build
+	$(CMAKE) -G Ninja -S . -B build/$(1) $(CMAKE_ARGS) $(2)
+	$(CMAKE) --build build/$(1) --target run_cases
+endef
+define site
+	$(CMAKE) --build build/$(1)
+	rm -rf build/$(1)/site
+	mkdir build/$(1)/site
+	cp -R src/halfulp build/$(1)/site
+	find build/$(1)/site -name '*.so' -delete
+	$(CMAKE) --install build/$(1) --prefix build/$(1)/site
+endef
+
+# The core and ONNX Runtime's library, by GCC's AddressSanitizer and
+# UndefinedBehaviorSanitizer; then threads, by its ThreadSanitizer, without Python. Left
+# out is what limits or fills the memory. CPython is not free of leaks.
+SANITIZED := $(addprefix tests/test_,arrays.py contract.py kernels.py layouts.py \
+  numpy_face.py onnxruntime.py threads.py)
+sanitize: .venv/harden
+	$(call build,address,-DHALFULP_SANITIZE=address$(,)undefined)
+	$(call site,address)
+	$(BIN)/python tests/native/make_cases.py build/address/cases
+	timeout 300 build/address/run_cases build/address/cases
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/address/site \
+	  timeout 300 $(BIN)/python -m pytest -x $(SANITIZED) -k "not 2_to_the_31 and not is_copied"
+	$(call build,thread,-DHALFULP_SANITIZE=thread)
+	timeout 300 build/thread/run_cases build/address/cases
+
+# SECONDS in all of random cases against two oracles, and of random bytes.
 SECONDS ?= 60
 fuzz: .venv/fuzz
-	$(BIN)/python tests/fuzz.py $(SECONDS) $(SEED)
+	$(BIN)/python tests/fuzz_bytes.py $(SECONDS) $(SEED)
+
+# The tests of exactness, on a core of which a bound or a rounding step is broken; MUTANTS
+# picks some by number.
+mutants: .venv/harden
+	PATH=$(CURDIR)/$(BIN):$$PATH CMAKE_ARGS="$(CMAKE_ARGS)" \
+	  $(BIN)/python tests/mutants.py $(MUTANTS)
+
+# Lines that the tests reach, of Python and of C++.
+coverage: .venv/harden
+	$(call build,coverage,-DCMAKE_CXX_FLAGS='--coverage -fprofile-update=atomic')
+	$(call site,coverage)
+	rm -rf .coverage*
+	find build/coverage -name '*.gcda' -delete
+	PYTHONPATH=$(CURDIR)/build/coverage/site $(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage combine
+	$(BIN)/python -m coverage report
+	$(BIN)/gcovr --root . --filter native/ --txt-summary --txt - --fail-under-line 95 build/coverage
 
 lint: .venv/lint
 	$(BIN)/ruff check .
@@ -109,7 +161,7 @@ scale: .venv/test
 	$(BIN)/python benchmarks/claims.py
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .coverage* build dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

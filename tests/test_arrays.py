@@ -101,6 +101,23 @@ def test_another_device_is_refused() -> None:
         halfulp.sum_square(Foreign(np.ones(3), device=2))
 
 
+def test_a_library_of_version_0_of_the_protocol_is_read() -> None:
+    class Old(Foreign):
+        def __dlpack__(self) -> Any:
+            return self.array.__dlpack__()
+
+    assert halfulp.sum_square(Old(np.arange(4.0))).array == 14
+
+
+def test_a_device_that_is_not_told_is_an_error() -> None:
+    class Lost(Foreign):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise RuntimeError("no device")
+
+    with pytest.raises(halfulp.ArgumentError, match="Lost tells no DLPack device: no"):
+        halfulp.sum_square(Lost(np.ones(3)))
+
+
 def test_what_the_library_refuses_is_told() -> None:
     class Refusing(Foreign):
         def __dlpack__(self, **arguments: Any) -> Any:

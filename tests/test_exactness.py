@@ -77,6 +77,13 @@ def test_integers_are_exact_modulo_2_to_the_n(
         assert_sum_square(want, np.asfortranarray(x), 1)
 
 
+def test_a_checked_sum_whose_low_128_bits_are_0_does_not_fit() -> None:
+    x = np.full(4, 2**63, np.uint64)
+    assert_sum_square(np.uint64(0), x)
+    with pytest.raises(halfulp.SumOverflowError, match=str(2**128)):
+        halfulp.sum_square(x, overflow="raise")
+
+
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype(np.float16)], ids=str)
 def test_all_65536_values_of_a_half_type_are_squared_correctly(dtype: np.dtype) -> None:
     x = from_bits(np.arange(65536), dtype)
@@ -107,6 +114,44 @@ def test_long_rows_straddle_every_block(
         assert_sum_square(expected(x), x)
 
 
+def _around_a_midpoint(odd: int, missing: int, small: int, count: int) -> list[float]:
+    """Terms of which the first miss the midpoint 1 + odd * 2^-53 by 2^missing.
+
+    Each of the others has a square just below 2^small, which is lost beside the low
+    part of the first; together they pass the midpoint.
+    """
+    rest = hard_rows.squares_that_sum_to(
+        (odd << 67) - 2 ** (120 + missing), np.dtype(np.float64), 20
+    )
+    first = [1.0, *(root * 2.0**-60 for root in rest)]
+    terms = first + [np.sqrt(0.98 * 2.0**small)] * (count - len(first))
+    assert expected(np.array(terms)) == expected(np.array(first)) + 2.0**-52
+    return terms
+
+
+@pytest.mark.parametrize("stride", [1, 8, 16, 64])
+@pytest.mark.parametrize(
+    ("odd", "missing", "small", "count"), [(1, -99, -107, 500), (31, -95, -102, 250)]
+)
+def test_terms_too_small_for_a_lane_count_together(
+    odd: int, missing: int, small: int, count: int, stride: int
+) -> None:
+    # In the low part of a lane, of the compensated sum or of the biased one.
+    terms = _around_a_midpoint(odd, missing, small, count)
+    x = np.zeros((1, 512 * stride))
+    x[0, : stride * count : stride] = terms
+    want = expected(x, 1)
+    assert_sum_square(want, x, 1)
+    assert_sum_square(np.repeat(want, 3), np.repeat(x.T, 3, axis=1), 0)
+
+
+def test_terms_too_small_for_a_state_count_together() -> None:
+    # Three columns are a row of the kernel, so that each term comes to the state alone.
+    x = np.zeros((2000, 2, 3))
+    x[:, :, 1] = np.array(_around_a_midpoint(1, -98, -107, 2000))[:, None]
+    assert_sum_square(expected(x, (0, 2)), x, (0, 2))
+
+
 @by_float
 def test_many_columns_straddle_every_tile(
     rng: np.random.Generator, dtype: np.dtype
@@ -114,6 +159,25 @@ def test_many_columns_straddle_every_tile(
     for n in (1023, 1024, 1025, 2049):
         x = rng.standard_normal((5, n)).astype(dtype)
         assert_sum_square(expected(x, 0), x, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda d: d.__name__)
+def test_ties_that_binary32_cannot_tell_are_not_rounded_twice(dtype: type) -> None:
+    # 2^-134 is half the least bfloat16; in binary32, 2^-134 + 2^-154 is the same.
+    x = np.array([[2.0**-67, 2.0**-77], [2.0**-67, 0]], dtype)
+    want = np.array([2.0**-133, 0], BFLOAT16)
+    assert_sum_square(want, x, 1, dtype=BFLOAT16)
+    assert_sum_square(want, x.T.copy(), 0, dtype=BFLOAT16)
+
+
+@by_float
+def test_ties_of_few_columns_side_by_side(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    x = np.zeros((2048, 60), dtype)
+    x[:33] = hard_rows.ties_and_neighbours(rng, dtype, 60, 33).T
+    x = rng.permuted(x, axis=0)
+    assert_sum_square(expected(x, 0), x, 0)
 
 
 @by_float

@@ -106,6 +106,9 @@ def test_out_is_filled_and_returned() -> None:
     out = np.empty((2, 4), np.float32)
     assert halfulp.sum_square(X, 1, out=out) is out
     assert_same_bits(out, expected(X, 1))
+    kept = out.reshape(2, 1, 4) * 0
+    assert halfulp.sum_square(X, 1, out=kept, keepdims=True) is kept
+    assert_same_bits(kept[:, 0], out)
 
 
 @pytest.mark.parametrize("target", FLOATS, ids=str)

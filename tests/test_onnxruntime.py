@@ -345,7 +345,7 @@ def test_more_workers_than_threads_of_the_session() -> None:
     subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ
-        | {"HALFULP_NUM_THREADS": "13", "PYTHONPATH": str(Path(__file__).parent)},
+        | {"HALFULP_NUM_THREADS": "13", "PYTHONPATH": os.pathsep.join(sys.path)},
         check=True,
         timeout=60,
     )

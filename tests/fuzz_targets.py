@@ -1,0 +1,229 @@
+"""What reads bytes that nobody vouches for, as one table, for fuzz_bytes.py.
+
+A target takes any bytes. Only errors of halfulp may come out of what it calls; where
+a result comes out, it is checked.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import operator
+import random
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+import halfulp
+from halfulp.onnx.evaluate import PreparedModel
+from halfulp.onnx.files import load_array
+from halfulp.onnx.nodes import walk
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target: what it runs, and the message that its bytes are, if they are one."""
+
+    run: Callable[[bytes], None]
+    message: type[Message] | None = None
+
+
+# Sizes of inputs of a model that are unknown, and the most elements that are fed.
+_UNKNOWN = 2
+_MOST_ELEMENTS = 1000
+
+# Operators whose results are not much larger than what they are given: a model is a
+# program, and others may rightly ask for a terabyte.
+_SMALL = {
+    "ReduceSumSquare", "Identity", "Constant", "Abs", "Add", "Sub", "Mul", "Div", "Sqrt",
+    "Neg", "Cast", "If", "Relu", "Shape", "Squeeze", "ReduceSum",
+}  # fmt: skip
+
+# What an axis may be given as, besides an integer.
+_ODD = (None, True, 0.0, "0", b"0", [], np.int64(-1), np.float64(1), np.array(0), 2**70)
+
+
+def axes(data: bytes) -> None:
+    """A shape, flags and a list of axes, through both faces."""
+    values = iter(data)
+
+    def byte() -> int:
+        return next(values, 0)
+
+    shape = tuple(byte() % 4 for _ in range(byte() % 6))
+    x = np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape)
+    given: Any = []
+    for _ in range(byte() % 8):
+        kind = byte()
+        given.append(_ODD[kind % len(_ODD)] if kind > 200 else byte() - 128 >> kind % 7)
+    form = byte() % 6
+    if form == 0:
+        given = tuple(given)
+    elif form == 1:
+        with suppress(ValueError, OverflowError, TypeError):
+            given = np.array(given)
+    elif form == 2:
+        given = given[0] if given else None
+    keepdims, noop = (byte() % 3 for _ in range(2))
+    with suppress(halfulp.HalfulpError):
+        result = halfulp.reduce_sum_square(
+            x, given, keepdims=keepdims, noop_with_empty_axes=noop
+        )
+        listed = [] if given is None else np.asarray(given).tolist()
+        reduced = tuple({int(axis) % x.ndim for axis in listed})
+        if not reduced and not noop:
+            reduced = tuple(range(x.ndim))
+        want = np.sum(x * x, axis=reduced, keepdims=bool(keepdims))
+        assert result.shape == want.shape
+        assert np.array_equal(result, want)
+    with suppress(halfulp.HalfulpError):
+        result = halfulp.sum_square(x, given, keepdims=bool(keepdims))
+        listed = given if isinstance(given, list | tuple) else (given,)
+        axis = None if given is None else tuple(map(operator.index, listed))
+        want = np.sum(x * x, axis=axis, keepdims=bool(keepdims))
+        assert np.shape(result) == want.shape
+        assert np.array_equal(result, want)
+
+
+def model(data: bytes) -> None:
+    """A model: read, checked, and run where that cannot take long."""
+    with suppress(halfulp.HalfulpError):
+        prepared = PreparedModel(data)
+        prepared.check()
+        proto = onnx.load_model_from_string(data)
+        bodies = [proto.graph, *proto.functions]
+        nodes = itertools.chain.from_iterable(walk(body.node) for body in bodies)
+        functions = {function.name for function in proto.functions}
+        if not {node.op_type for _, node in nodes} <= _SMALL | functions:
+            return
+        feeds = {value.name: _zeros(value.type) for value in prepared.inputs}
+        if all(array is not None for array in feeds.values()):
+            prepared.run(feeds)
+
+
+def _zeros(declared: onnx.TypeProto) -> Any:
+    tensor = declared.tensor_type
+    shape = [
+        dim.dim_value if dim.HasField("dim_value") else _UNKNOWN
+        for dim in tensor.shape.dim
+    ]
+    if len(shape) > 8 or np.prod([float(n) for n in shape]) > _MOST_ELEMENTS:
+        return None
+    if not tensor.elem_type:
+        return np.zeros(shape, np.float32)
+    return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+def _file(data: bytes, suffix: str) -> None:
+    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+        file.write(data)
+        file.flush()
+        with suppress(halfulp.HalfulpError):
+            load_array(Path(file.name))
+
+
+def npy(data: bytes) -> None:
+    """An .npy or .npz file: they are told apart by their first bytes."""
+    _file(data, ".npy")
+
+
+def tensor(data: bytes) -> None:
+    """A TensorProto in a file."""
+    _file(data, ".pb")
+
+
+TARGETS = {
+    "axes": Target(axes),
+    "model": Target(model, onnx.ModelProto),
+    "npy": Target(npy),
+    "tensor": Target(tensor, onnx.TensorProto),
+}
+
+
+def mutate_message(
+    kind: type[Message], data: bytes, seed: int, mutate: Callable[[bytes], bytes]
+) -> bytes:
+    """Change one field of a message, so that most of its bytes still mean something."""
+    message = kind()
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        return mutate(data)
+    rng = random.Random(seed)
+    places = list(_places(message))
+    if not places or rng.randrange(5) == 0:
+        return mutate(data)
+    parent, field = rng.choice(places)
+    others = [
+        getattr(other, same.name)
+        for other, same in places
+        if same.type == field.type and same.message_type is field.message_type
+    ]
+    donor = rng.choice(others)
+    if not isinstance(donor, str | bytes | int | float | Message):
+        donor = rng.choice(list(donor))
+    donor = copy.deepcopy(donor)  # it may be around the place where it goes
+    if field.is_repeated:
+        _change_list(rng, getattr(parent, field.name), field, donor, mutate)
+    elif rng.randrange(4) == 0:
+        parent.ClearField(field.name)
+    elif field.message_type is not None:
+        getattr(parent, field.name).CopyFrom(donor)
+    else:
+        with suppress(ValueError, TypeError):  # what the field cannot hold
+            setattr(parent, field.name, _scalar(rng, donor, mutate))
+    return message.SerializeToString()
+
+
+def _places(message: Message) -> Any:
+    """Every field of `message` and below it that is set, after the message it is in."""
+    for field, value in message.ListFields():
+        yield message, field
+        if field.message_type is not None:
+            for below in value if field.is_repeated else [value]:
+                yield from _places(below)
+
+
+def _change_list(
+    rng: random.Random,
+    values: Any,
+    field: FieldDescriptor,
+    donor: Any,
+    mutate: Callable[[bytes], bytes],
+) -> None:
+    action = rng.randrange(3)
+    if action == 0:
+        del values[rng.randrange(len(values))]
+    elif field.message_type is not None:
+        if action == 1:
+            values.add().CopyFrom(donor)
+        else:
+            values[rng.randrange(len(values))].CopyFrom(donor)
+    else:
+        with suppress(ValueError, TypeError):
+            new = _scalar(rng, donor, mutate)
+            if action == 1:
+                values.append(new)
+            else:
+                values[rng.randrange(len(values))] = new
+
+
+def _scalar(rng: random.Random, value: Any, mutate: Callable[[bytes], bytes]) -> Any:
+    """`value`, of which there is one in the message, or another of its type."""
+    if rng.randrange(2):
+        return value
+    if isinstance(value, str):
+        return mutate(value.encode()).decode(errors="replace")
+    if isinstance(value, bytes):
+        return mutate(value)
+    if isinstance(value, float):
+        return rng.choice([0.0, -1.0, float("inf"), float("nan")])
+    return rng.choice([*range(-3, 30), 2**31 - 1, 2**31, 2**62, -(2**63)])

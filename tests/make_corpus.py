@@ -1,0 +1,109 @@
+"""Write the seeds of fuzz_bytes.py: small files that halfulp takes, or nearly.
+
+python tests/make_corpus.py
+
+Files there with other names are what fuzzers found.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def _axes() -> dict[str, bytes]:
+    return {
+        "one": bytes([3, 2, 3, 1, 1, 0, 129, 0, 1, 0]),
+        "none": bytes([2, 3, 3, 0, 3, 1, 1]),
+        "odd": bytes([2, 2, 2, 3, 201, 206, 210, 1, 1]),
+        "many": bytes([5, 1, 2, 3, 1, 2, 4, 0, 127, 0, 128, 0, 3, 0, 132, 3, 1, 0]),
+    }
+
+
+def _models() -> dict[str, bytes]:
+    texts = {
+        "if": model(
+            """(float[2,3] x, bool c) => (y) {
+               y = If (c) <then_branch = t () => (a) { a = ReduceSumSquare(x) },
+                           else_branch = e () => (b) { b = Abs(x) }> }"""
+        ),
+        "function": model(
+            "(float[N,3] x) => (y) { y = f.sq <k = 0> (x) }",
+            function("b = ReduceSumSquare <axes = [1], keepdims: int = @k> (a)"),
+        ),
+        "nested_functions": model(
+            "(float[2,3] x) => (y) { y = f.g (x) }",
+            function("b = f.sq <k = 1> (a)", head="g (a) => (b)"),
+            function("b = ReduceSumSquare <keepdims: int = @k> (a)"),
+        ),
+    }
+    for form in ("absent", "empty name", "const", "node", "input", "default"):
+        axes = [-1] if form not in ("absent", "empty name") else None
+        texts[form.replace(" ", "_")] = reduce_model(DATA, axes=axes, form=form)[0]
+    texts["attribute"] = reduce_model(DATA, opset=11, axes=[0, 1], form="attr")[0]
+    for case in reports("reject"):
+        texts[f"rejected_{case['opset']}_{case['axes_form']}"] = report_model(case)[0]
+    return {name: proto.SerializeToString() for name, proto in texts.items()}
+
+
+def _tensors() -> dict[str, bytes]:
+    seeds = {}
+    for name, dtype in DTYPES.items():
+        array = np.arange(4).astype(dtype).reshape(2, 2)
+        seeds[name] = onnx.numpy_helper.from_array(array).SerializeToString()
+    typed = onnx.TensorProto(data_type=1, dims=[2], float_data=[1, 2])
+    seeds["float_data"] = typed.SerializeToString()
+    strings = onnx.TensorProto(data_type=8, dims=[2], string_data=[b"a", b"\xff"])
+    seeds["strings"] = strings.SerializeToString()
+    outside = onnx.TensorProto(data_type=1, dims=[2], data_location=1)
+    outside.external_data.add(key="location", value="../weights")
+    seeds["external"] = outside.SerializeToString()
+    return seeds
+
+
+def _arrays() -> dict[str, bytes]:
+    seeds = {}
+    for name, array in {
+        "float32": DATA,
+        "big_endian_fortran": np.asfortranarray(DATA.astype(">f8")),
+        "scalar": np.array(3),
+        "empty": np.zeros((0, 4), np.float16),
+        "bfloat16": np.zeros(3, "V2"),
+        "record": np.zeros(2, [("a", "f4"), ("b", "i8")]),
+    }.items():
+        file = io.BytesIO()
+        np.save(file, array)
+        seeds[name] = file.getvalue()
+    file = io.BytesIO()
+    np.lib.format.write_array(file, DATA, version=(3, 0))
+    seeds["version_3"] = file.getvalue()
+    file = io.BytesIO()
+    np.savez_compressed(file, a=DATA)
+    seeds["npz"] = file.getvalue()
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([None]), allow_pickle=True)
+    seeds["pickled"] = pickled.getvalue()
+    return seeds
+
+
+SEEDS = {"axes": _axes, "model": _models, "npy": _arrays, "tensor": _tensors}
+
+
+def main() -> None:
+    """Write all seeds."""
+    for target, seeds in SEEDS.items():
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in seeds().items():
+            (folder / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
