@@ -49,16 +49,23 @@ struct Parts {
   }
 };
 
+// Terms of a column in one block, as a power of two: as many as keep the work that each
+// column makes small, and the block in the second cache.
+constexpr int log_exact_rows(Type type) { return format_of(type).bytes == 2 ? 9 : 8; }
+constexpr std::int64_t exact_rows_of(Type type) {
+  return std::int64_t{1} << log_exact_rows(type);
+}
+
+// See folds.h.
 constexpr int part_step(Type type) {
   if (!format_of(type).is_float) return 32;
-  return type == Type::float64 ? -42 : -43;  // see folds.h
+  return log_exact_rows(type) - (type == Type::float64 ? 50 : 51);
 }
 
 // Sums a block: of Layout::rows at most kExactColumns columns, of Layout::columns at most
-// kExactRows rows, with (columns + 64) * kExactLaneBytes of scratch memory aligned to 64
-// bytes. Sets at most kMostParts parts and returns how many.
+// exact_rows_of(type) rows, with (columns + 64) * kExactLaneBytes of scratch memory aligned to
+// 64 bytes. Sets at most kMostParts parts and returns how many.
 inline constexpr std::size_t kExactColumns = 4096;
-inline constexpr std::size_t kExactRows = 256;
 inline constexpr std::size_t kExactLaneBytes = 56;
 using ExactFunction = std::size_t (*)(const std::byte* data, std::ptrdiff_t row_stride,
                                       std::size_t rows, std::size_t columns, const Parts& parts,

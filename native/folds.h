@@ -33,12 +33,10 @@
 namespace halfulp {
 namespace {
 
-constexpr int kLogSteps = 8;
-static_assert(kExactRows == 1 << kLogSteps);
-
 template <Type type>
 struct Fold {
   static constexpr Format kFormat = format_of(type);
+  static constexpr int kLogSteps = log_exact_rows(type);
   static constexpr int kStep = part_step(type);
   static_assert(kStep == (type == Type::float64 ? kLogSteps - 50 : kLogSteps - 51));
   // float16 needs two whatever the values.
@@ -150,7 +148,10 @@ constexpr int kNarrowLogSteps = 4;
 constexpr int kNarrowStep = kNarrowLogSteps - 22;
 using NarrowLane = FoldLane<Narrow, 3, kNarrowStep, true>;
 
-constexpr int narrow_head(int head) { return head - kLogSteps + kNarrowLogSteps; }
+constexpr int narrow_head(int head) {
+  return head - Fold<Type::float16>::kLogSteps + kNarrowLogSteps;
+}
+static_assert(part_step(Type::bfloat16) == part_step(Type::float16));
 
 template <Type type>
 constexpr bool fits_narrow(int head, int grid) {
@@ -195,7 +196,7 @@ inline void prefetch_next_row(const T* x) {
 
 constexpr std::size_t kFoldLanes = kWidth == 2 ? 8 : 4;
 constexpr std::size_t kFoldStride = kFoldLanes * kWidth;
-static_assert(kExactColumns <= kFoldStride << kLogSteps);
+static_assert(kExactColumns <= kFoldStride << log_exact_rows(Type::float64));
 
 // Sets the parts of one output; returns whether they are right.
 template <Type type, std::size_t folds>

@@ -215,7 +215,7 @@ class Reduction {
     if (plan_.layout == Layout::rows) return kSmallestTile;
     const bool few_rows = plan_.reduced.innermost().count < 64;
     const std::int64_t wanted =
-        request_.states ? kBlockBytes / static_cast<std::int64_t>(kExactRows) / bytes_
+        request_.states ? kBlockBytes / exact_rows_of(request_.input_type) / bytes_
                         : (few_rows ? 8192 / bytes_ : static_cast<std::int64_t>(kTile));
     const std::int64_t share = kMostScratch / threads - kPackBytes;
     const std::int64_t room = share / Workspace::bytes_per_output(request_.states) / 64 * 64;
@@ -644,16 +644,17 @@ class Reduction {
     }
     const std::int64_t wanted = kBlockBytes / (columns * bytes_) / 8 * 8;
     const std::int64_t height =
-        std::max<std::int64_t>(8, std::min<std::int64_t>(wanted, kExactRows));
+        std::max<std::int64_t>(8, std::min(wanted, exact_rows_of(request_.input_type)));
     for (std::int64_t row = 0; row < rows; row += height, data += height * row_stride) {
       const std::int64_t m = std::min(height, rows - row);
       const Parts& parts = workspace.parts;
       const std::size_t count =
           exact_columns_(data, row_stride, m, columns, parts, workspace.scratch());
+      static_assert(2 * exact_rows_of(Type::float16) <= 8 * exact_rows_of(Type::float64));
       if (!exactly_.add_outputs(states, parts, count, columns)) continue;
       for (std::int64_t j = 0; j < columns; ++j) {
         if (parts.exponent[j] != kNotExact) continue;
-        std::uint64_t column[kExactRows];
+        std::uint64_t column[exact_rows_of(Type::float64)];
         auto* terms = reinterpret_cast<std::byte*>(column);
         pack(terms, data + j * bytes_, 1, 0, m, row_stride, bytes_, false);
         exactly_.add_squares_to_state(states(j), terms, m);
