@@ -107,16 +107,16 @@ mutants: .venv/harden
 	PATH=$(CURDIR)/$(BIN):$$PATH CMAKE_ARGS="$(CMAKE_ARGS)" \
 	  $(BIN)/python tests/mutants.py $(MUTANTS)
 
-# Lines that the tests reach, of Python and of C++.
+# Lines that the tests reach, of Python and of C++. Killed children leave broken files.
 coverage: .venv/harden
 	$(call build,coverage,-DCMAKE_CXX_FLAGS='--coverage -fprofile-update=atomic')
 	$(call site,coverage)
-	rm -rf .coverage*
+	rm -f .coverage*
 	find build/coverage -name '*.gcda' -delete
-	PYTHONPATH=$(CURDIR)/build/coverage/site $(BIN)/python -m coverage run -m pytest
-	$(BIN)/python -m coverage combine
+	PYTHONPATH=$(CURDIR)/build/coverage/site $(BIN)/python -m coverage run -m pytest -k "not 2_to_the_31"
+	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
-	$(BIN)/gcovr --root . --filter native/ --txt-summary --txt - --fail-under-line 95 build/coverage
+	$(BIN)/gcovr --root . --filter native/ --merge-lines --txt - --fail-under-line 95 build/coverage
 
 lint: .venv/lint
 	$(BIN)/ruff check .
