@@ -7,12 +7,13 @@ a result comes out, it is checked.
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 import operator
 import random
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 import halfulp
+from halfulp.cli import main
 from halfulp.onnx.evaluate import PreparedModel
 from halfulp.onnx.files import load_array
 from halfulp.onnx.nodes import walk
@@ -140,10 +142,53 @@ def tensor(data: bytes) -> None:
     _file(data, ".pb")
 
 
+def state(data: bytes) -> None:
+    """The bytes of a SumSquare."""
+    with suppress(halfulp.HalfulpError):
+        read = halfulp.SumSquare.from_bytes(data)
+        assert read.to_bytes() == data
+        read.result()
+        read.exact()
+
+
+def _sum(data: bytes, suffix: str) -> None:
+    """`halfulp sum` of a file."""
+    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+        file.write(data)
+        file.flush()
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            assert main(["sum", file.name, "--per-tensor", "--json"]) in (0, 2)
+
+
+def sum_npy(data: bytes) -> None:
+    """An .npy file to sum."""
+    _sum(data, ".npy")
+
+
+def sum_npz(data: bytes) -> None:
+    """An .npz file to sum."""
+    _sum(data, ".npz")
+
+
+def sum_safetensors(data: bytes) -> None:
+    """A .safetensors file to sum."""
+    _sum(data, ".safetensors")
+
+
+def sum_onnx(data: bytes) -> None:
+    """The initializers of a model to sum."""
+    _sum(data, ".onnx")
+
+
 TARGETS = {
     "axes": Target(axes),
     "model": Target(model, onnx.ModelProto),
     "npy": Target(npy),
+    "state": Target(state),
+    "sum_npy": Target(sum_npy),
+    "sum_npz": Target(sum_npz),
+    "sum_onnx": Target(sum_onnx, onnx.ModelProto),
+    "sum_safetensors": Target(sum_safetensors),
     "tensor": Target(tensor, onnx.TensorProto),
 }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+import halfulp
 from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -93,7 +94,54 @@ def _arrays() -> dict[str, bytes]:
     return seeds
 
 
-SEEDS = {"axes": _axes, "model": _models, "npy": _arrays, "tensor": _tensors}
+def _states() -> dict[str, bytes]:
+    seeds = {}
+    for name, dtype in DTYPES.items():
+        sums = halfulp.SumSquare(dtype, 2).update(
+            np.arange(6).astype(dtype).reshape(3, 2), 0
+        )
+        seeds[name] = sums.to_bytes()
+    return seeds
+
+
+def _npz() -> dict[str, bytes]:
+    seeds = {}
+    for name, save in (("stored", np.savez), ("deflated", np.savez_compressed)):
+        file = io.BytesIO()
+        save(file, a=DATA, b=np.arange(3))
+        seeds[name] = file.getvalue()
+    return seeds
+
+
+def _safetensors() -> dict[str, bytes]:
+    header = (
+        b'{"__metadata__": {"format": "pt"}, '
+        b'"a": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}, '
+        b'"b": {"dtype": "I64", "shape": [], "data_offsets": [8, 16]}}'
+    )
+    return {"two": len(header).to_bytes(8, "little") + header + bytes(range(16))}
+
+
+def _weights() -> dict[str, bytes]:
+    graph = onnx.GraphProto(name="g")
+    graph.initializer.append(onnx.numpy_helper.from_array(DATA, "raw"))
+    graph.initializer.append(
+        onnx.TensorProto(name="typed", data_type=1, dims=[2], float_data=[1, 2])
+    )
+    return {"two": onnx.ModelProto(ir_version=8, graph=graph).SerializeToString()}
+
+
+SEEDS = {
+    "axes": _axes,
+    "model": _models,
+    "npy": _arrays,
+    "state": _states,
+    "sum_npy": _arrays,
+    "sum_npz": _npz,
+    "sum_onnx": _weights,
+    "sum_safetensors": _safetensors,
+    "tensor": _tensors,
+}
 
 
 def main() -> None:

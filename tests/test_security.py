@@ -30,8 +30,8 @@ ALLOWED = {
     "bench/accuracy.py": {"eval"},
     "bench/measure.py": {"eval"},
     "bench/memory.py": {"eval"},
-    # A backend under test runs in a process of its own, which may crash. It is the one that
-    # was named on the command line, as module:attribute.
+    # A backend under test runs in a process of its own, which may crash. It is the one
+    # that was named on the command line, as module:attribute.
     "conformance/child.py": {"subprocess"},
     "conformance/backends.py": {"import_module"},
     # zarr or h5py.

@@ -47,6 +47,10 @@ def main() -> None:
                         write_case(file, same, 1, dtype)
                     write_case(file, x, 1, FLOATS[rng.integers(len(FLOATS))])
                     write_case(file, x[:6], 0, dtype)
+            for n in (700, 5000):  # blocks of terms, and a bit
+                x = hard_rows.wide_exponents(rng, dtype, 3, n)
+                write_case(file, x, 1, dtype)
+                write_case(file, np.ascontiguousarray(x.T), 0, dtype)
         for dtype in INTEGERS:
             info = np.iinfo(dtype)
             for n in LENGTHS:

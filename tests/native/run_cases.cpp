@@ -1,10 +1,11 @@
 // Runs cases made by make_cases.py through the native core, without Python: every
-// instruction set of this processor, 1, 2, 4 and 7 threads. Prints what differs,
-// and ends at the tenth.
+// instruction set of this processor, 1, 2, 4 and 7 threads, at once and through states.
+// Prints what differs, and ends at the tenth.
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "../../native/accumulator.h"
 #include "../../native/dispatch.h"
 #include "../../native/formats.h"
 #include "../../native/parallel.h"
@@ -63,13 +64,25 @@ int main(int count, char** arguments) {
                              output.type,
                              false,
                              false};
+    const int digits = sum_format(input).state_digits;
+    const Plan to_states = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
       for (const int threads : {1, 2, 4, 7}) {
         set_thread_limit(threads);
         reduce(plan, request, own_threads());
-        compared += outputs;
-        if (std::memcmp(got.data(), want.data(), want.size()) != 0) {
+        bool same = std::memcmp(got.data(), want.data(), want.size()) == 0;
+        std::vector<std::uint64_t> states(outputs * digits);
+        Request update = request;
+        update.output = reinterpret_cast<std::byte*>(states.data());
+        update.states = true;
+        reduce(to_states, update, own_threads());
+        for (std::int64_t i = 0; i < outputs; ++i) {
+          const std::uint64_t bits = round_sum(input, &states[i * digits], output);
+          same = same && std::memcmp(&bits, &want[i * output.bytes], output.bytes) == 0;
+        }
+        compared += 2 * outputs;
+        if (!same) {
           std::printf("differs: %s, %d threads, types %d to %d, (%ld, %ld), axis %d\n",
                       (*target)->name, threads, header.input_type, header.output_type,
                       static_cast<long>(header.rows), static_cast<long>(header.columns),
