@@ -44,7 +44,7 @@ inline constexpr std::uint64_t kTopBit = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kNan = kTopBit;
 inline constexpr std::uint64_t kInfinite = kTopBit >> 1;
 
-// Adds value * 2^shift to digits, of which there are enough.
+// Adds value * 2^shift to digits, of which there are three from shift / 64 on, and enough.
 inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
   const int bit = shift % 64;
   std::uint64_t* digit = digits + shift / 64;
@@ -54,10 +54,12 @@ inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
   digit[0] = static_cast<std::uint64_t>(sum);
   sum = (sum >> 64) + digit[1] + static_cast<std::uint64_t>(low >> 64);
   digit[1] = static_cast<std::uint64_t>(sum);
-  std::uint64_t carry = top + static_cast<std::uint64_t>(sum >> 64);
-  for (digit += 2; carry != 0; ++digit) {
-    *digit += carry;
-    carry = *digit < carry;
+  sum = (sum >> 64) + digit[2] + top;
+  digit[2] = static_cast<std::uint64_t>(sum);
+  for (std::uint64_t carry = static_cast<std::uint64_t>(sum >> 64); carry != 0;) {
+    ++digit;
+    digit[2] += carry;
+    carry = digit[2] == 0;
   }
 }
 

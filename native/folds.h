@@ -15,8 +15,9 @@
 //   sum up to n q_(f-1) = 2^(K_f - 1) at most.
 //   float64: fold 1 gets a rest of each product besides, below q_0 / 2 by far, and every
 //   later fold so gets two remainders a term: K_f = K_(f-1) - 50 + kLogSteps.
-// So all is exact if K_f - 52 <= 2L for the last f, and no exponent leaves binary64. Proved in
-// docs/exactness.md#folds.
+// So all is exact if K_f - 52 <= 2L for the last f, and no exponent leaves binary64. Half
+// types have folds in binary32 too, where 23 and 22 stand for 52 and 51.
+// Proved in docs/exactness.md#folds.
 //
 // Integers. Squares are split into halves of 32 bits, which sum up in 64.
 //
