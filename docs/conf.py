@@ -45,7 +45,11 @@ python_use_unqualified_type_names = True
 nitpicky = True
 nitpick_ignore_regex = [
     # Words of numpydoc that name no class, values, and names of other projects.
-    ("py:class", r"array|array_like|mapping|sequence|iterable|optional|dtype|Markdown"),
+    (
+        "py:class",
+        r"array|array_like|bytes-like|mapping|sequence|iterable|optional|dtype",
+    ),
+    ("py:class", "Markdown"),
     ("py:class", r".*[ ;{}\"'0-9].*"),
     (
         "py:class",

@@ -33,7 +33,6 @@ _AFTER_CRC = 16
 _MOST_TERMS = 2**63 - 1
 _MOST_RANK = 64  # NumPy's
 _BY_NAME = {t.name: t for t in ELEMENT_TYPES}
-_TOP_BIT = 2**63
 # Of each type, those whose states hold all its sums, itself included.
 _WIDER = {
     "float16": ("float16", "bfloat16", "float", "double"),
@@ -57,19 +56,6 @@ class SumSquare:
         and ``"double"`` float64), or a NumPy dtype.
     shape : int or tuple of int, optional
         Of the sums: that of the kept axes, in their order.
-
-    Attributes
-    ----------
-    type : str
-        ONNX's name of the element type.
-    dtype : numpy.dtype
-        Of the elements, in native byte order.
-    shape : tuple of int
-    count : int
-        How many squares each sum is of; at most 2**63 - 1.
-    nbytes : int
-        Of the states in memory. For each sum: 24 for float16, 80 for bfloat16 and
-        float, 536 for double, 16 for integers.
 
     Raises
     ------
@@ -140,12 +126,16 @@ class SumSquare:
 
     @property
     def count(self) -> int:
-        """How many squares each sum is of."""
+        """How many squares each sum is of; at most 2**63 - 1."""
         return self._count
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the states in memory."""
+        """The bytes of the states in memory.
+
+        For each sum 24 for float16, 80 for bfloat16 and float, 536 for double, 16 for
+        integers.
+        """
         return self._states.nbytes
 
     def update(self, array: Any, axis: int | Sequence[int] | None = None) -> Self:
