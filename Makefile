@@ -83,7 +83,7 @@ endef
 # The core and ONNX Runtime's library, by GCC's AddressSanitizer and
 # UndefinedBehaviorSanitizer; then threads, by its ThreadSanitizer, without Python. Left
 # out is what limits or fills the memory. CPython is not free of leaks.
-SANITIZED := $(addprefix tests/test_,arrays.py contract.py kernels.py layouts.py \
+SANITIZED := $(addprefix tests/test_,arrays.py contract.py kernels.py layouts.py state.py \
   numpy_face.py onnxruntime.py threads.py)
 sanitize: .venv/harden
 	$(call build,address,-DHALFULP_SANITIZE=address$(,)undefined)
