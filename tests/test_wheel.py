@@ -22,6 +22,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
+KINDS = (".py", ".pyi", ".so", "py.typed", ".json", ".css", ".js")
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("HALFULP_TEST_WHEEL"), reason="make test-wheel runs it"
@@ -87,7 +88,7 @@ def test_the_wheel_holds_nothing_else(names: list[str]) -> None:
     for name in names:
         top, _, rest = name.partition("/")
         assert top == "halfulp" or top.endswith(".dist-info"), name
-        assert top != "halfulp" or rest.endswith((".py", ".pyi", ".so", "py.typed")), name
+        assert top != "halfulp" or rest.endswith(KINDS), name
 
 
 def test_the_wheel_is_small_and_says_where_it_runs(wheel: Path) -> None:
@@ -123,7 +124,7 @@ def test_the_installed_wheel_works(wheel: Path, tmp_path: Path) -> None:
         return _run(binaries / "halfulp", *arguments, cwd=tmp_path)
 
     table = (ROOT / "native/kernels.inc").read_text()
-    kernels = len(re.findall(r"^(?:KERNEL|ROUNDER)\(", table, re.MULTILINE))
+    kernels = len(re.findall(r"^(?:KERNEL|EXACT|ROUNDER)\(", table, re.MULTILINE))
     smoke = (binaries / "python", "-I", "-W", "error", "-c", SMOKE, kernels)
     _run(*smoke, cwd=tmp_path)
     assert "portable" in halfulp("info")
