@@ -183,8 +183,9 @@ struct Extremes {
 
   template <bool both = true>
   void step(Integers x) {
-    least = smaller(least, (x - 1) & kMask);  // of 0: kMask
-    if (both) most = greater(most, x & kMask);
+    const Integers magnitude = x & kMask;
+    least = smaller(least, (magnitude - 1) & kMask);  // of 0: kMask
+    if (both) most = greater(most, magnitude);
   }
 };
 
