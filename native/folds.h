@@ -26,6 +26,7 @@
 #pragma once
 
 #include <limits>
+#include <type_traits>
 
 #include "columns.h"
 #include "dispatch.h"
@@ -88,7 +89,11 @@ inline double head_of(int exponent) {
 // Folds in binary64 or binary32; `exact_squares`: squares are exact in that.
 template <class V, std::size_t folds, int step_, bool exact_squares>
 struct FoldLane {
-  using Integers = typename SignedOf<sizeof(V{}[0])>::Lanes;
+  using Signed = SignedOf<sizeof(V{}[0])>;
+  using Integers = typename Signed::Lanes;
+  // Integers as their residues: those of a sum that does not fit overflow, to be discarded.
+  typedef std::make_unsigned_t<typename Signed::Lane> Residues
+      __attribute__((vector_size(kVectorBytes)));
 
   V a[folds];
 
@@ -122,10 +127,10 @@ struct FoldLane {
   Integers fits(V head) const { return (Integers)(a[0] <= head + head); }
 
   // How many times q_f fold f holds.
-  Integers multiple(std::size_t f, V head) const {
+  Residues multiple(std::size_t f, V head) const {
     FoldLane begin;
     begin.start(head);
-    return (Integers)a[f] - (Integers)begin.a[f];
+    return (Residues)a[f] - (Residues)begin.a[f];
   }
 
  private:
@@ -218,10 +223,11 @@ bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Parts
   for (; n >= kWidth; ++i, n -= kWidth, x += kWidth) lanes[i].step(load<type>(x));
   if (n > 0) lanes[i].step(load_part<type>(x, n));
   for (std::size_t f = 0; f < folds; ++f) {
-    Mask sum{};
-    for (const Lane& lane : lanes) sum += (Mask)lane.multiple(f, head);
-    parts.part[f][0] = 0;
-    for (i = 0; i < kWidth; ++i) parts.part[f][0] += sum[i];
+    Wide sum{};
+    for (const Lane& lane : lanes) sum += (Wide)lane.multiple(f, head);
+    std::uint64_t total = 0;
+    for (i = 0; i < kWidth; ++i) total += sum[i];
+    parts.part[f][0] = static_cast<std::int64_t>(total);
   }
   for (std::size_t f = folds; f < Fold<type>::kMost; ++f) parts.part[f][0] = 0;
   parts.exponent[0] = head_exponent - 52;
@@ -238,7 +244,7 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
   constexpr std::size_t kNarrowLanes = kRegisters / 8;
   constexpr std::size_t kStride = kNarrowLanes * kNarrowWidth;
   const Narrow head = Narrow{} + static_cast<float>(head_of(narrow_head(head_exponent)));
-  NarrowLane::Integers sums[3] = {};
+  NarrowLane::Residues sums[3] = {};
   NarrowLane::Integers fits = ~NarrowLane::Integers{};
   while (n > 0) {
     NarrowLane lanes[kNarrowLanes];
@@ -273,7 +279,7 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
   std::int64_t total[3] = {};
   bool all = true;
   for (std::size_t i = 0; i < kNarrowWidth; ++i) {
-    for (std::size_t f = 0; f < 3; ++f) total[f] += sums[f][i];
+    for (std::size_t f = 0; f < 3; ++f) total[f] += static_cast<std::int32_t>(sums[f][i]);
     all &= fits[i] != 0;
   }
   set_narrow_parts(parts, head_exponent, total[0], total[1], total[2]);
@@ -442,7 +448,7 @@ template <Type type>
 struct FoldColumnsNarrow {
   struct Lane {
     Narrow head{};
-    NarrowLane::Integers sums[3] = {};
+    NarrowLane::Residues sums[3] = {};
   };
   static constexpr std::size_t kRowsPerPass = 1 << kNarrowLogSteps;
   static constexpr std::size_t kColumns = 2 * kNarrowWidth;
@@ -490,7 +496,8 @@ std::size_t fold_columns_narrow(const std::byte* data, std::ptrdiff_t row_stride
   for (std::size_t j = 0; j < columns; ++j) {
     const auto& sums = lanes[Sum::lane_of(j)].sums;
     const std::size_t i = Sum::element_of(j);
-    set_narrow_parts(parts + j, known[j].head, sums[0][i], sums[1][i], sums[2][i]);
+    const auto integer = [&](std::size_t f) { return static_cast<std::int32_t>(sums[f][i]); };
+    set_narrow_parts(parts + j, known[j].head, integer(0), integer(1), integer(2));
     if (!known[j].narrow) parts.exponent[j] = kNotExact;
   }
   return 2;
