@@ -1,6 +1,6 @@
 """Models of one ReduceSumSquare node, with axes in every form that a node can have.
 
-May import nothing of halfulp; and onnx.
+May import bits only; and onnx.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs as one page of HTML: matrices, and every case with what was given and got.
 
-May import backends, cases, html, results, summary and verdicts only. Its style and
+May import backends, bits, cases, html, report, results, summary and verdicts only. Its style and
 script are the files page.css and page.js beside it.
 """
 

@@ -1,6 +1,6 @@
 """Makes Mul and ReduceSum, the function body, out of ReduceSumSquare nodes.
 
-May import faults, files, fusing, nodes, rewrite, tensors and validate only.
+May import faults, files, fusing, nodes, rewrite, scopes and tensors only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes one ReduceSumSquare node out of a square and a ReduceSum.
 
-May import errors, spec.rules, faults, files, nodes, rewrite, tensors and validate only.
+May import errors, spec.rules, faults, files, nodes, rewrite, scopes and tensors only.
 """
 
 from __future__ import annotations

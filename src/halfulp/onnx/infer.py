@@ -1,7 +1,7 @@
 """Shape inference: of one ReduceSumSquare, and of whole models.
 
 May import errors, spec.rules, files, faults, functions, inputs, nodes, prepare,
-skeleton, tensors and validate only.
+scopes, skeleton, tensors and validate only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What fusing and expanding share: the report, and the names in a graph.
 
-May import files, nodes, survey and validate only.
+May import files, nodes, scopes and survey only.
 """
 
 from __future__ import annotations
