@@ -1,6 +1,6 @@
 """Which engine runs a model: ONNX Runtime, or onnx's reference evaluator.
 
-May import errors, onnx.evaluate, onnx.faults and the module onnxruntime of halfulp.
+May import errors, faults, onnx.evaluate and the module onnxruntime of halfulp.
 ReduceSumSquare runs in halfulp with either.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.errors import ArgumentError, HalfulpError
+from halfulp.faults import model_errors
 from halfulp.onnx.evaluate import PreparedModel
-from halfulp.onnx.faults import model_errors
 
 ENGINES = ("onnxruntime", "reference")
 

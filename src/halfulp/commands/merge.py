@@ -1,6 +1,7 @@
 """halfulp merge: join what several runs of halfulp sum have saved.
 
-May import errors, terminal and commands.sum and, within the command, output and halfulp.files.
+May import errors, terminal and commands.sum and, within the command, output and
+halfulp.files.
 """
 
 from __future__ import annotations

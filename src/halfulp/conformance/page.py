@@ -1,7 +1,7 @@
 """Runs as one page of HTML: matrices, and every case with what was given and got.
 
-May import backends, bits, cases, html, report, results, summary and verdicts only. Its style and
-script are the files page.css and page.js beside it.
+May import backends, bits, cases, html, report, results, summary and verdicts only.
+Its style and script are the files page.css and page.js beside it.
 """
 
 from __future__ import annotations

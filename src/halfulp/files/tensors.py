@@ -1,6 +1,6 @@
 """Tensors in files: what is known of them, and reading them box by box.
 
-May import element_types and errors only. Files are read, not mapped: a file that shrinks
+May import element_types, errors and faults only. Files are read, not mapped: a file that shrinks
 while it is read is an error then, and no signal.
 """
 
@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp.element_types import ElementType
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import ModelError
+from halfulp.faults import model_errors
 
 Array = npt.NDArray[Any]
 # A part of a tensor: from where to where on each axis, in steps of one.
@@ -31,7 +32,6 @@ Read = Callable[[Box], Array]
 # Fills a buffer with the bytes from an offset on.
 Fill = Callable[[int, memoryview], None]
 
-_LONGEST = 300  # of a reason, which may quote the file
 _MOST_RANK = 64  # NumPy's
 
 
@@ -223,18 +223,9 @@ def _grid(box: Box, steps: Sequence[int]) -> Iterator[Box]:
             yield slice(start, min(start + steps[0], side.stop)), *rest
 
 
-@contextmanager
-def file_errors(path: Path) -> Iterator[None]:
+def file_errors(path: Path) -> AbstractContextManager[None]:
     """Raise a ModelError of one line, which names the file, for any other exception."""
-    try:
-        yield
-    except HalfulpError:
-        raise
-    except Exception as error:
-        text = error.strerror if isinstance(error, OSError) else None
-        text = text or f"{type(error).__name__}: {error}"
-        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        raise ModelError(f"{the_file(path)} cannot be read: {text[:_LONGEST]}") from error
+    return model_errors(f"{the_file(path)} cannot be read")
 
 
 def the_file(path: Path) -> str:

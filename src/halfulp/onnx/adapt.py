@@ -21,7 +21,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from onnx.defs import OpSchema
 
 from halfulp.errors import ModelError, UnsupportedTypeError
-from halfulp.onnx.faults import reason
+from halfulp.faults import reason
 from halfulp.onnx.scopes import Scope, known_rank, tensor_facts
 from halfulp.onnx.tensors import type_name
 

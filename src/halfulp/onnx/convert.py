@@ -17,8 +17,8 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import ArgumentError, ModelError
+from halfulp.faults import model_errors
 from halfulp.onnx.adapt import adapt_node, check_allowed
-from halfulp.onnx.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.forms import Axes, Reference, convert_reduce
 from halfulp.onnx.infer import check_nodes, inferred, overridable

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto
 from onnx.reference import ReferenceEvaluator
 
-from halfulp.onnx.faults import model_errors
+from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.gaps import Loop, ZipMap

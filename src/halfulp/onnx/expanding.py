@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.onnx.faults import model_errors
+from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
 from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs

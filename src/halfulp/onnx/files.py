@@ -18,7 +18,7 @@ import onnx
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import ArgumentError, ModelError
-from halfulp.onnx.faults import model_errors
+from halfulp.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
 from halfulp.output import whole_file, write_whole
 

@@ -19,7 +19,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.onnx.faults import OnError, raise_error
+from halfulp.faults import OnError, raise_error
 from halfulp.onnx.nodes import is_reduce, place, read_node, subgraphs, walk
 
 # The domain of the copies; no other operator is in it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
-from halfulp.onnx.faults import model_errors
+from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.nodes import DOMAIN_NAMES, axes_values, labelled, read_node, subgraphs
 from halfulp.onnx.rewrite import (

@@ -26,7 +26,7 @@ from onnx.defs import OpSchema
 from onnx.shape_inference import InferenceContext
 
 from halfulp.errors import ArgumentError, AxesError
-from halfulp.onnx.faults import model_errors
+from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.inputs import check_declared

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from onnx import TypeProto, ValueInfoProto
 
 from halfulp.errors import ArgumentError, ModelError
-from halfulp.onnx.faults import one_line
+from halfulp.faults import one_line
 from halfulp.onnx.tensors import dtype_code, dtype_name, tensor_dtype, type_name
 
 

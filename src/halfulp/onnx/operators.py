@@ -16,7 +16,7 @@ from onnx.reference.op_run import OpRun
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
 from halfulp.faces import reduce_sum_square
-from halfulp.onnx.faults import halfulp_error
+from halfulp.faults import halfulp_error
 from halfulp.onnx.nodes import axes_values, describe, label, place, read_node
 from halfulp.onnx.tensors import dtype_name
 from halfulp.spec.rules import OPERATOR, check_flag, check_type, reduced_axes

@@ -14,7 +14,7 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.onnx.faults import OnError, raise_error
+from halfulp.faults import OnError, raise_error
 from halfulp.onnx.nodes import (
     DOMAIN_NAMES,
     describe,

@@ -22,7 +22,7 @@ from onnx import (
 )
 
 from halfulp.errors import HalfulpError
-from halfulp.onnx.faults import OnError, raise_error
+from halfulp.faults import OnError, raise_error
 from halfulp.onnx.functions import DOMAIN
 from halfulp.onnx.nodes import constant, place, subgraphs
 from halfulp.onnx.tensors import read_tensor, tensor_type

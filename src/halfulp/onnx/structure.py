@@ -12,7 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from onnx.checker import C
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.onnx.faults import OnError, one_line, raise_error
+from halfulp.faults import OnError, one_line, raise_error
 from halfulp.onnx.functions import DOMAIN
 from halfulp.onnx.nodes import place, subgraphs
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from onnx import ModelProto
 
-from halfulp.onnx.faults import OnError, model_errors, raise_error
+from halfulp.faults import OnError, model_errors, raise_error
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.inputs import check_declared
 from halfulp.onnx.prepare import prepare, take_large_tensors

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, TypeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.faults import model_errors
+from halfulp.faults import model_errors
 
 
 def type_name(element_type: int) -> str:

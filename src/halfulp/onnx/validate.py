@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
-from halfulp.onnx.faults import OnError, raise_error
+from halfulp.faults import OnError, raise_error
 from halfulp.onnx.nodes import (
     ReduceNode,
     axes_values,
