@@ -1,7 +1,7 @@
 """Tensors in files: what is known of them, and reading them box by box.
 
-May import element_types, errors and faults only. Files are read, not mapped: a file that shrinks
-while it is read is an error then, and no signal.
+May import element_types, errors and faults only. Files are read, not mapped: a file that
+shrinks while it is read is an error then, and no signal.
 """
 
 from __future__ import annotations
