@@ -29,6 +29,7 @@ from halfulp.onnx.nodes import (
     describe,
     is_reduce,
     label,
+    opset_of,
     place,
     read_node,
     subgraphs,
@@ -177,7 +178,7 @@ def _check_source(model: ModelProto) -> None:
         raise ModelError("the model has training information; allowed: none")
     newest = onnx.defs.onnx_opset_version()
     for scope in (model, *model.functions):
-        opset = _opset(scope)
+        opset = opset_of(scope)
         if opset is not None and opset > newest:
             raise ModelError(
                 f"the model imports opset {opset}, unknown to the installed onnx; "
@@ -185,14 +186,8 @@ def _check_source(model: ModelProto) -> None:
             )
 
 
-def _opset(scope: ModelProto | FunctionProto) -> int | None:
-    """Return the opset of ONNX's domain; checked nodes agree on one."""
-    found = [e.version for e in scope.opset_import if e.domain in DOMAIN_NAMES]
-    return found[0] if found else None
-
-
 def _convert(model: ModelProto, target: int) -> Conversion:
-    conversion = Conversion(model, (_opset(model), target))
+    conversion = Conversion(model, (opset_of(model), target))
     sound = _passes_checker(model)
     typed = inferred(model)
     scope = Scope()
@@ -235,7 +230,7 @@ def _check_result(model: ModelProto) -> None:
     prepared = check_nodes(model)
     contexts = {}
     for part in (prepared, *prepared.functions):
-        opset = _opset(part)
+        opset = opset_of(part)
         if opset is not None:
             contexts[opset] = checker_context(part.opset_import)
     walk_typed(prepared, dict.fromkeys(overridable(model)), visit)
@@ -250,7 +245,7 @@ class _Part:
         self._part = part
         self._model = model
         self._conversion = conversion
-        self._old, self._new = _opset(part), conversion.opsets[1]
+        self._old, self._new = opset_of(part), conversion.opsets[1]
         self._body = part if isinstance(part, FunctionProto) else part.graph
         self._names = set(_names(self._body))
         # The inputs that hold axes, by these.

@@ -31,10 +31,10 @@ from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.inputs import check_declared
 from halfulp.onnx.nodes import (
-    DOMAIN_NAMES,
     axes_values,
     describe,
     is_reduce,
+    opset_of,
     subgraphs,
     walk,
 )
@@ -247,12 +247,12 @@ def _stand_in(
     scope: ModelProto | FunctionProto, nodes: Iterable[NodeProto], path: str
 ) -> None:
     """Put the operator of `_DOMAIN` in place of each ReduceSumSquare."""
-    opsets = [e.version for e in scope.opset_import if e.domain in DOMAIN_NAMES]
+    opset = opset_of(scope) or 0
     for here, node in walk(nodes, path):
         if is_reduce(node):
             node.domain = _DOMAIN
             node.attribute.add(
-                name="where", type="STRING", s=describe(here, opsets[0]).encode()
+                name="where", type="STRING", s=describe(here, opset).encode()
             )
     scope.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
 

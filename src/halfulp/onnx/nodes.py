@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+)
 
 from halfulp.errors import AxesError, ModelError
 from halfulp.onnx.tensors import dtype_name
@@ -84,6 +91,12 @@ def label(node: NodeProto, index: int | None = None) -> str:
 def is_reduce(node: NodeProto) -> bool:
     """Tell whether `node` is a ReduceSumSquare of ONNX."""
     return node.op_type == OPERATOR and node.domain in DOMAIN_NAMES
+
+
+def opset_of(scope: ModelProto | FunctionProto) -> int | None:
+    """Return the opset of ONNX's domain that `scope` imports, if any."""
+    found = (e.version for e in scope.opset_import if e.domain in DOMAIN_NAMES)
+    return next(found, None)
 
 
 def describe(path: str, opset: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from halfulp.onnx.files import load_model
-from halfulp.onnx.nodes import DOMAIN_NAMES, constant, subgraphs
+from halfulp.onnx.nodes import constant, opset_of, subgraphs
 from halfulp.onnx.scopes import inferred
 from halfulp.onnx.survey import survey
 
@@ -85,16 +85,11 @@ def typed_bodies(model: ModelProto) -> Iterator[tuple[Body, GraphProto, str, int
     """
     checked = load_model(model)
     survey(checked)
-    yield model.graph, inferred(checked).graph, "", _opset(model)
+    yield model.graph, inferred(checked).graph, "", opset_of(model) or 0
     for function in model.functions:
         typed = GraphProto(node=function.node, value_info=function.value_info)
         typed.input.extend(ValueInfoProto(name=name) for name in function.input)
-        yield function, typed, f"function {function.name!r} > ", _opset(function)
-
-
-def _opset(scope: ModelProto | FunctionProto) -> int:
-    opsets = (e.version for e in scope.opset_import if e.domain in DOMAIN_NAMES)
-    return next(opsets, 0)
+        yield function, typed, f"function {function.name!r} > ", opset_of(function) or 0
 
 
 def outputs(body: Body) -> list[str]:
