@@ -718,3 +718,19 @@ def test_the_commands(
     Path("broken.onnx").write_bytes(b"no model")
     assert main(["expand", "broken.onnx", "-o", "x.onnx"]) == 2
     assert not Path("x.onnx").exists()
+
+
+def test_what_a_quantization_annotation_names_stays() -> None:
+    proto = model(
+        """(float[2,3] x) => (y) <float two = {2}, int64[1] last = {-1}> {
+            square = Pow(x, two) y = ReduceSum<keepdims=0>(square, last) }"""
+    )
+    annotation = proto.graph.quantization_annotation.add(tensor_name="y")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="two")
+    fused, report = fuse(proto)
+    assert report.done == 1
+    assert "two" in [tensor.name for tensor in fused.graph.initializer]
+    annotation.tensor_name = "square"
+    kept, report = fuse(proto)
+    assert report.done == 0
+    assert [node.op_type for node in kept.graph.node] == ["Pow", "ReduceSum"]

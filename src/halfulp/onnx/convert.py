@@ -1,6 +1,6 @@
 """Converts a model to another opset, its ReduceSumSquare nodes with it.
 
-May import errors, spec.rules, adapt, faults, files, forms, infer, nodes, scopes,
+May import errors, spec.rules, adapt, bodies, faults, files, forms, infer, nodes, scopes,
 skeleton, structure, tensors and validate only.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,17 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.faults import model_errors
 from halfulp.onnx.adapt import adapt_node, check_allowed
+from halfulp.onnx.bodies import (
+    Body,
+    FreshNames,
+    bodies,
+    leaving,
+    name_of,
+    reads,
+    remove,
+    replace,
+    value_names,
+)
 from halfulp.onnx.files import load_model
 from halfulp.onnx.forms import Axes, Reference, convert_reduce
 from halfulp.onnx.infer import check_nodes, inferred, overridable
@@ -247,7 +258,7 @@ class _Part:
         self._conversion = conversion
         self._old, self._new = opset_of(part), conversion.opsets[1]
         self._body = part if isinstance(part, FunctionProto) else part.graph
-        self._names = set(_names(self._body))
+        self._fresh = FreshNames(value_names(self._body), "_").fresh
         # The inputs that hold axes, by these.
         self._axes: dict[tuple[int, ...] | Reference, str] = {}
         self._constants: list[NodeProto] = []
@@ -271,7 +282,7 @@ class _Part:
         path = f"function {self._body.name!r} > " if function else ""
         self._convert_nodes(self._body.node, typed, scope, path)
         if self._constants:
-            _replace(self._body.node, [*self._constants, *self._body.node])
+            replace(self._body.node, [*self._constants, *self._body.node])
         for entry in self._part.opset_import:
             if entry.domain in DOMAIN_NAMES:
                 entry.version = self._new
@@ -294,7 +305,7 @@ class _Part:
             same = same and len(converted) == 1 and converted[0] is node
             result.extend(converted)
         if not same:
-            _replace(nodes, result)
+            replace(nodes, result)
 
     def _convert_node(
         self, node: NodeProto, scope: Scope, here: str
@@ -391,8 +402,8 @@ class _Part:
         if any(default.name == name for default in function.attribute_proto):
             return
         key = function.domain, function.name, function.overload
-        bodies = (self._model.graph.node, *(f.node for f in self._model.functions))
-        for path, node in itertools.chain.from_iterable(map(walk, bodies)):
+        all_nodes = (self._model.graph.node, *(f.node for f in self._model.functions))
+        for path, node in itertools.chain.from_iterable(map(walk, all_nodes)):
             if (node.domain, node.op_type, node.overload) == key and not any(
                 a.name == name and not a.ref_attr_name for a in node.attribute
             ):
@@ -406,31 +417,19 @@ class _Part:
         """Name the operators of nodes, with their versions."""
         return ", ".join(_versioned(node, self._new) for node in nodes)
 
-    def _fresh(self, name: str) -> str:
-        """Return `name`, or with a number behind it, as no value has it yet."""
-        numbered = (f"{name}_{i}" for i in itertools.count(1))
-        candidates = itertools.chain([name], numbered)
-        free = next(each for each in candidates if each not in self._names)
-        self._names.add(free)
-        return free
-
     def _remove_unused(self) -> None:
         """Remove constants that only converted nodes used."""
-        gone = self._left.difference(_uses(self._body), [""])
-        for body in _bodies(self._body):
-            removed = _remove(body.node, gone, _constant_name)
+        gone = self._left.difference(reads(self._body), [""])
+        for body in bodies(self._body):
+            removed = remove(body.node, gone, _constant_name)
             if isinstance(body, GraphProto):
                 inputs = {value.name for value in body.input}
-                removed |= _remove(body.initializer, gone - inputs, _name)
-            _remove(body.value_info, removed, _name)
+                removed |= remove(body.initializer, gone - inputs, name_of)
+            remove(body.value_info, removed, name_of)
 
 
 def _constant_name(node: NodeProto) -> str | None:
     return str(node.output[0]) if _is_constant(node) else None
-
-
-def _name(message: Any) -> str:
-    return str(message.name)
 
 
 def _is_constant(node: NodeProto) -> bool:
@@ -442,70 +441,14 @@ def _versioned(node: NodeProto, opset: int) -> str:
     return f"{node.op_type}-{version}"
 
 
-def _bodies(body: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionProto]:
-    """Yield `body` and the graphs nested in it."""
-    yield body
-    for node in body.node:
-        for _, graph in subgraphs(node):
-            yield from _bodies(graph)
-
-
-def _names(body: GraphProto | FunctionProto) -> Iterator[str]:
-    """Yield every name of a value."""
-    yield from _uses(body)
-    for each in _bodies(body):
-        for node in each.node:
-            yield from node.output
-        yield from (value.name for value in each.value_info)
-        if isinstance(each, GraphProto):
-            yield from (value.name for value in each.input)
-            yield from (tensor.name for tensor in each.initializer)
-            yield from (tensor.values.name for tensor in each.sparse_initializer)
-        else:
-            yield from each.input
-
-
-def _only_axes(body: GraphProto | FunctionProto) -> set[str]:
+def _only_axes(body: Body) -> set[str]:
     """Return the names of values that serve as axes of a ReduceSumSquare only."""
     axes: set[str] = set()
     others: set[str] = set()
-    for each in _bodies(body):
+    for each in bodies(body):
+        others.update(leaving(each))
         for node in each.node:
             mine = 1 if is_reduce(node) else len(node.input)
             others.update(node.input[:mine])
             axes.update(node.input[mine:])
-    return axes.difference(others, _outputs(body))
-
-
-def _uses(body: GraphProto | FunctionProto) -> Iterator[str]:
-    """Yield every name of a value that something uses."""
-    yield from _outputs(body)
-    for each in _bodies(body):
-        for node in each.node:
-            yield from node.input
-
-
-def _outputs(body: GraphProto | FunctionProto) -> Iterator[str]:
-    """Yield every name of a value that leaves a graph, or is annotated."""
-    for each in _bodies(body):
-        if isinstance(each, GraphProto):
-            yield from (value.name for value in each.output)
-            for annotation in each.quantization_annotation:
-                yield annotation.tensor_name
-                yield from (e.value for e in annotation.quant_parameter_tensor_names)
-        else:
-            yield from each.output
-
-
-def _remove(values: Any, names: set[str], name: Callable[[Any], str | None]) -> set[str]:
-    """Remove from a field what has one of `names`; return those found."""
-    found = names.intersection(map(name, values))
-    if found:
-        _replace(values, [value for value in values if name(value) not in found])
-    return found
-
-
-def _replace(values: Any, new: Sequence[Any]) -> None:
-    """Make `new`, some of which may be in it already, the content of a field."""
-    del values[:]
-    values.extend(new)
+    return axes - others

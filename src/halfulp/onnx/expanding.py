@@ -1,6 +1,6 @@
 """Makes Mul and ReduceSum, the function body, out of ReduceSumSquare nodes.
 
-May import faults, files, fusing, nodes, rewrite, scopes and tensors only.
+May import bodies, faults, files, fusing, nodes, rewrite, scopes and tensors only.
 """
 
 from __future__ import annotations
@@ -12,17 +12,11 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
+from halfulp.onnx.bodies import Body, FreshNames, replace
 from halfulp.onnx.files import load_model
 from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
 from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs
-from halfulp.onnx.rewrite import (
-    Body,
-    Candidate,
-    FreshNames,
-    RewriteReport,
-    replace_nodes,
-    typed_bodies,
-)
+from halfulp.onnx.rewrite import Candidate, RewriteReport, fresh_names, typed_bodies
 from halfulp.onnx.scopes import Scope, tensor_facts
 from halfulp.onnx.tensors import type_name
 
@@ -80,7 +74,7 @@ def expand(
     result = load_model(model)
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
-        names = FreshNames(result)
+        names = fresh_names(result)
         for body, typed, path, opset in typed_bodies(result):
             _Expander(opset, names, candidates).expand(body, typed, None, path)
     return result, RewriteReport("expanded", tuple(candidates))
@@ -116,7 +110,7 @@ class _Expander:
                 self._candidates.append(Candidate(here, not reason, reason or done))
             nodes.append(node)
         if len(nodes) > len(body.node):
-            replace_nodes(body, nodes)
+            replace(body.node, nodes)
 
     def _refusal(self, node: NodeProto, scope: Scope) -> str:
         """Return why `node` cannot be expanded, else ""."""

@@ -1,6 +1,7 @@
 """Makes one ReduceSumSquare node out of a square and a ReduceSum.
 
-May import errors, spec.rules, faults, files, nodes, rewrite, scopes and tensors only.
+May import errors, spec.rules, bodies, faults, files, nodes, rewrite, scopes and
+tensors only.
 """
 
 from __future__ import annotations
@@ -13,17 +14,14 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.faults import model_errors
+from halfulp.onnx.bodies import Body, outputs, reads, replace
 from halfulp.onnx.files import load_model
 from halfulp.onnx.nodes import DOMAIN_NAMES, axes_values, labelled, read_node, subgraphs
 from halfulp.onnx.rewrite import (
-    Body,
     Candidate,
     RewriteReport,
     forget_values,
-    outputs,
-    reads,
     remove_unread_constants,
-    replace_nodes,
     typed_bodies,
 )
 from halfulp.onnx.scopes import Scope, tensor_facts
@@ -178,7 +176,7 @@ class _Fuser:
             self._candidates.append(Candidate(here, not reason, reason or done))
         if gone:
             kept = [node for i, node in enumerate(body.node) if i not in gone]
-            replace_nodes(body, kept)
+            replace(body.node, kept)
             forget_values(body, set(gone.values()))
 
     def _summed(

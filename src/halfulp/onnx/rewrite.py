@@ -1,25 +1,29 @@
-"""What fusing and expanding share: the report, and the names in a graph.
+"""What fusing and expanding share: the report, and what they find and leave in a graph.
 
-May import files, nodes, scopes and survey only.
+May import bodies, files, nodes, scopes and survey only.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
+from halfulp.onnx.bodies import (
+    Body,
+    FreshNames,
+    bodies,
+    name_of,
+    reads,
+    remove,
+    value_names,
+)
 from halfulp.onnx.files import load_model
 from halfulp.onnx.nodes import constant, opset_of, subgraphs
 from halfulp.onnx.scopes import inferred
 from halfulp.onnx.survey import survey
-
-# Where nodes stand.
-Body = GraphProto | FunctionProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,35 +96,9 @@ def typed_bodies(model: ModelProto) -> Iterator[tuple[Body, GraphProto, str, int
         yield function, typed, f"function {function.name!r} > ", opset_of(function) or 0
 
 
-def outputs(body: Body) -> list[str]:
-    """Return the names of the outputs."""
-    if isinstance(body, FunctionProto):
-        return list(body.output)
-    return [value.name for value in body.output]
-
-
-def reads(body: Body) -> Counter[str]:
-    """Count how often each name is read, by outputs and nested graphs too."""
-    found = Counter(outputs(body))
-    for node in body.node:
-        found.update(node.input)
-        for _, graph in subgraphs(node):
-            found.update(reads(graph))
-    return found
-
-
-def replace_nodes(body: Body, nodes: Iterable[NodeProto]) -> None:
-    """Let `body` have `nodes`, which may be its own."""
-    new = GraphProto(node=nodes)
-    del body.node[:]
-    body.node.extend(new.node)
-
-
 def forget_values(body: Body, names: set[str]) -> None:
     """Remove the declared types of values that are gone."""
-    kept = GraphProto(value_info=[v for v in body.value_info if v.name not in names])
-    del body.value_info[:]
-    body.value_info.extend(kept.value_info)
+    remove(body.value_info, names, name_of)
 
 
 def remove_unread_constants(body: Body, names: set[str]) -> None:
@@ -129,46 +107,16 @@ def remove_unread_constants(body: Body, names: set[str]) -> None:
         for _, graph in subgraphs(node):
             remove_unread_constants(graph, names)
     unread = names - reads(body).keys()
-    replace_nodes(
-        body,
-        [n for n in body.node if constant(n) is None or n.output[0] not in unread],
-    )
+    remove(body.node, unread, lambda n: None if constant(n) is None else n.output[0])
     if isinstance(body, GraphProto):
-        kept = GraphProto(
-            initializer=[t for t in body.initializer if t.name not in unread]
-        )
-        del body.initializer[:]
-        body.initializer.extend(kept.initializer)
+        remove(body.initializer, unread, name_of)
     forget_values(body, unread)
 
 
-class FreshNames:
-    """Names that a model does not have yet."""
-
-    def __init__(self, model: ModelProto) -> None:
-        self._taken: set[str] = set()
-        for body in (model.graph, *model.functions):
-            self._take(body)
-
-    def _take(self, body: Body) -> None:
-        self._taken.update(outputs(body))
-        if isinstance(body, FunctionProto):
-            self._taken.update(body.input)
-        else:
-            self._taken.update(value.name for value in body.input)
-            self._taken.update(tensor.name for tensor in body.initializer)
-            self._taken.update(tensor.values.name for tensor in body.sparse_initializer)
-        for node in body.node:
-            self._taken.update((node.name, *node.input, *node.output))
-            for _, graph in subgraphs(node):
-                self._take(graph)
-
-    def fresh(self, wanted: str) -> str:
-        """Return `wanted`, with a number if it is taken, and take it."""
-        name = wanted
-        for number in itertools.count(1):
-            if name not in self._taken:
-                break
-            name = f"{wanted}.{number}"
-        self._taken.add(name)
-        return name
+def fresh_names(model: ModelProto) -> FreshNames:
+    """Return what makes names that no value and no node of `model` has."""
+    taken: set[str] = set()
+    for body in (model.graph, *model.functions):
+        taken.update(value_names(body))
+        taken.update(node.name for each in bodies(body) for node in each.node)
+    return FreshNames(taken, ".")

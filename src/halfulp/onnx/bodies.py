@@ -1,0 +1,109 @@
+"""Graphs and functions as bodies of nodes: their names, and changing what they hold.
+
+May import nodes only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from onnx import FunctionProto, GraphProto
+
+from halfulp.onnx.nodes import subgraphs
+
+# Where nodes stand.
+Body = GraphProto | FunctionProto
+
+
+def bodies(body: Body) -> Iterator[Body]:
+    """Yield `body` and the graphs nested in it."""
+    yield body
+    for node in body.node:
+        for _, graph in subgraphs(node):
+            yield from bodies(graph)
+
+
+def outputs(body: Body) -> list[str]:
+    """Return the names of the outputs."""
+    if isinstance(body, FunctionProto):
+        return list(body.output)
+    return [value.name for value in body.output]
+
+
+def leaving(body: Body) -> Iterator[str]:
+    """Yield each name that `body` itself gives away or annotates, nested graphs aside."""
+    yield from outputs(body)
+    if isinstance(body, GraphProto):
+        for annotation in body.quantization_annotation:
+            yield annotation.tensor_name
+            yield from (e.value for e in annotation.quant_parameter_tensor_names)
+
+
+def reads(body: Body) -> Counter[str]:
+    """Count how often each name is read, by what leaves and in nested graphs too."""
+    found: Counter[str] = Counter()
+    for each in bodies(body):
+        found.update(leaving(each))
+        for node in each.node:
+            found.update(node.input)
+    return found
+
+
+def value_names(body: Body) -> Iterator[str]:
+    """Yield every name of a value, in nested graphs too."""
+    yield from reads(body)
+    for each in bodies(body):
+        for node in each.node:
+            yield from node.output
+        yield from (value.name for value in each.value_info)
+        if isinstance(each, FunctionProto):
+            yield from each.input
+        else:
+            yield from (value.name for value in each.input)
+            yield from (tensor.name for tensor in each.initializer)
+            yield from (tensor.values.name for tensor in each.sparse_initializer)
+
+
+class FreshNames:
+    """Makes names that differ from all that are taken.
+
+    Parameters
+    ----------
+    taken : iterable of str
+    separator : str
+        Between a name that is taken and a number.
+    """
+
+    def __init__(self, taken: Iterable[str], separator: str) -> None:
+        self._taken = set(taken)
+        self._separator = separator
+
+    def fresh(self, wanted: str) -> str:
+        """Return `wanted`, with a number if it is taken, and take it."""
+        numbered = (f"{wanted}{self._separator}{i}" for i in itertools.count(1))
+        candidates = itertools.chain([wanted], numbered)
+        name = next(each for each in candidates if each not in self._taken)
+        self._taken.add(name)
+        return name
+
+
+def replace(field: Any, new: Sequence[Any]) -> None:
+    """Make `new`, some of which may be in it already, the content of a repeated field."""
+    del field[:]
+    field.extend(new)
+
+
+def remove(field: Any, names: set[str], name: Callable[[Any], str | None]) -> set[str]:
+    """Remove from a repeated field what has one of `names`; return those found."""
+    found = names.intersection(map(name, field))
+    if found:
+        replace(field, [value for value in field if name(value) not in found])
+    return found
+
+
+def name_of(message: Any) -> str:
+    """Return the name of a value, a tensor or a node."""
+    return str(message.name)
