@@ -46,3 +46,18 @@ def report_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, dict[str, np.nd
         keepdims=case["keepdims"],
         noop_with_empty_axes=case["noop_with_empty_axes"] or None,
     )
+
+
+def nested_graphs(depth: int) -> onnx.ModelProto:
+    """A model of If nodes, each in a branch of another."""
+    proto = model(
+        """(float[2,3] x, bool c) => (y) { y = If (c) <
+            then_branch = t () => (p) { p = ReduceSumSquare<keepdims=0>(x) },
+            else_branch = e () => (q) { q = ReduceSum<keepdims=0>(x) }> }"""
+    )
+    for _ in range(depth):
+        inner = onnx.GraphProto()
+        inner.CopyFrom(proto.graph)
+        inner.ClearField("input")
+        proto.graph.node[0].attribute[0].g.CopyFrom(inner)
+    return proto

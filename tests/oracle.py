@@ -81,3 +81,14 @@ def assert_sum_square(want: Any, x: Any, axis: Any = None, **arguments: Any) -> 
         except AssertionError as error:
             error.add_note(f"kernels: {target}, threads: {threads}")
             raise
+
+
+def arrays(
+    rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> np.ndarray:
+    """An array of all magnitudes that do not overflow at once."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    scale = np.exp2(rng.integers(-8, 7, shape))
+    return (rng.standard_normal(shape) * scale).astype(dtype)

@@ -22,25 +22,16 @@ from hypothesis import strategies as st
 import halfulp
 from halfulp import ArgumentError, AxesError, SumOverflowError, UnsupportedTypeError
 from halfulp.element_types import ELEMENT_TYPES
-from oracle import assert_same_bits, expected
+from oracle import arrays, assert_same_bits, expected
 
 DTYPES = [t.dtype for t in ELEMENT_TYPES]
 SHAPE = (7, 9, 5)
 AXES = [None, *(a for n in range(4) for a in itertools.combinations(range(3), n))]
 
 
-def arrays(rng: np.random.Generator, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array whose sums depend on the order of additions, in ordinary arithmetic."""
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, SHAPE, dtype, endpoint=True)
-    scale = np.exp2(rng.integers(-8, 7, SHAPE))
-    return (rng.standard_normal(SHAPE) * scale).astype(dtype)
-
-
 @pytest.fixture(params=DTYPES, ids=str)
 def data(request: pytest.FixtureRequest, rng: np.random.Generator) -> np.ndarray:
-    return arrays(rng, request.param)
+    return arrays(rng, request.param, SHAPE)
 
 
 @pytest.mark.parametrize("chunks", [(2, 3, 5), (7, 9, 5), (3, 9, 1), (1, 1, 1)], ids=str)
@@ -74,7 +65,9 @@ def test_the_face_of_onnx(axes: Any, noop: int, keepdims: int) -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_chunks_and_any_tree_give_the_same_bits(draw: st.DataObject) -> None:
-    data = arrays(np.random.default_rng(draw.draw(st.integers(0, 9))), np.dtype("f4"))
+    data = arrays(
+        np.random.default_rng(draw.draw(st.integers(0, 9))), np.dtype("f4"), SHAPE
+    )
     sizes = []
     for n in SHAPE:
         cuts = sorted(draw.draw(st.sets(st.integers(1, n - 1), max_size=4)))
@@ -174,7 +167,7 @@ def test_wrong_arguments_are_refused_before_anything_is_computed() -> None:
 
 @pytest.mark.parametrize("scheduler", ["threads", "processes"])
 def test_schedulers_of_one_machine(scheduler: str, rng: np.random.Generator) -> None:
-    data = arrays(rng, np.dtype("f4"))
+    data = arrays(rng, np.dtype("f4"), SHAPE)
     lazy = halfulp.sum_square(da.from_array(data, chunks=(2, 4, 5)), 0)
     assert_same_bits(lazy.compute(scheduler=scheduler, num_workers=2), expected(data, 0))
 
@@ -191,7 +184,7 @@ def client() -> Iterator[Client]:
 
 
 def test_two_worker_processes(client: Client, rng: np.random.Generator) -> None:
-    data = [arrays(rng, dtype) for dtype in DTYPES]
+    data = [arrays(rng, dtype, SHAPE) for dtype in DTYPES]
     lazies = [halfulp.sum_square(da.from_array(x, chunks=(2, 4, 5)), 0) for x in data]
     for x, future in zip(data, client.compute(lazies), strict=True):
         assert_same_bits(future.result(60), expected(x, 0))

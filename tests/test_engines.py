@@ -12,7 +12,7 @@ import pytest
 
 import halfulp
 from onnx_models import DATA, DTYPES, reduce_model, report_array, report_model, reports
-from oracle import assert_same_bits, expected
+from oracle import arrays, assert_same_bits, expected
 
 _Run = Callable[[onnx.ModelProto, Mapping[str, Any]], dict[str, Any]]
 
@@ -49,15 +49,6 @@ def needs(engine: str, type_: str) -> None:
             pytest.skip("takes no bfloat16 from Python")
 
 
-def arrays(rng: np.random.Generator, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array of all magnitudes that do not overflow at once."""
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, SHAPE, dtype, endpoint=True)
-    scale = np.exp2(rng.integers(-8, 7, SHAPE))
-    return (rng.standard_normal(SHAPE) * scale).astype(dtype)
-
-
 @pytest.mark.parametrize("case", reports("run"), ids=lambda case: case["id"])
 def test_public_reports_give_the_expected_bits(
     case: dict[str, Any], engine: str, run: _Run
@@ -75,7 +66,7 @@ def test_every_type_and_opset(
     needs(engine, name)
     if name == "bfloat16" and opset < 13 and engine == "reference":
         pytest.skip("not a type of this version; ONNX Runtime does not tell versions")
-    data = arrays(rng, DTYPES[name])
+    data = arrays(rng, DTYPES[name], SHAPE)
     for axes in ([], [1], [-1, 0], [2, 2, -1, 1]):
         form = "attr" if opset < 18 else "input"
         proto, feeds = reduce_model(data, opset=opset, axes=axes, form=form, keepdims=0)

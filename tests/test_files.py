@@ -10,11 +10,9 @@ import pickle
 import random
 import re
 import resource
-import signal
 import struct
 import subprocess
 import sys
-import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -37,6 +35,7 @@ from halfulp.files import along, sums
 from halfulp.files.results import array_facts, plain, root
 from halfulp.files.tensors import boxes
 from halfulp.files.totals import Totals, read_totals
+from interrupting import interrupted
 from oracle import BFLOAT16, TYPES, assert_same_bits, expected
 from test_cli import facts, fail, process
 
@@ -1012,18 +1011,6 @@ def test_integers_beyond_the_states_leave_the_rest(
     assert facts(["merge", "s"], capsys)["totals"][0] == floats
 
 
-@pytest.mark.parametrize("command", ["sum", "merge"])
-def test_help_fits_80_columns_and_shows_an_example(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERMINAL_WIDTH", "80")
-    assert main([command, "--help"]) == 0
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
-    assert f"Example:  halfulp {command} " in out
-
-
 def test_npy_output_of_either_order(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1103,18 +1090,7 @@ def test_an_interrupt_leaves_nothing_half_written(folder: Path) -> None:
         "sys.exit(main(sys.argv[1:]))"
     )
     for options in (["--state", "s"], ["--axis", "0", "--output", "o.npy"]):
-        with subprocess.Popen(
-            [sys.executable, "-c", code, "sum", "big.npy", *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "running\n"
-            time.sleep(0.1)
-            child.send_signal(signal.SIGINT)
-            out, err = child.communicate(timeout=60)
-        assert (child.returncode, out, err) == (130, "", "")
+        assert interrupted(code, "sum", "big.npy", *options) == (130, "", "")
         assert sorted(os.listdir()) == before
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_models import DATA, function, model
+from onnx_models import DATA, function, model, nested_graphs
 
 CASES = Path(__file__).parent / "cases"
 
@@ -347,20 +347,6 @@ def test_nodes_that_are_wrong_are_told(case: str, run: Run, folder: Path) -> Non
     assert not (folder / "out.onnx").exists()
 
 
-def nested(depth: int) -> bytes:
-    proto = model(
-        """(float[2,3] x, bool c) => (y) { y = If (c) <
-            then_branch = t () => (p) { p = ReduceSumSquare<keepdims=0>(x) },
-            else_branch = e () => (q) { q = ReduceSum<keepdims=0>(x) }> }"""
-    )
-    for _ in range(depth):
-        inner = onnx.GraphProto()
-        inner.CopyFrom(proto.graph)
-        inner.ClearField("input")
-        proto.graph.node[0].attribute[0].g.CopyFrom(inner)
-    return proto.SerializeToString()
-
-
 def chain(length: int) -> bytes:
     """Squares of sums of squares."""
     nodes = []
@@ -400,7 +386,7 @@ def fill(shape: str) -> bytes:
 
 # Strange, but models: they are checked and rewritten, soon, and run if they can.
 VALID: dict[str, Callable[[], bytes]] = {
-    "graphs in graphs": lambda: nested(20),
+    "graphs in graphs": lambda: nested_graphs(20).SerializeToString(),
     "many nodes": lambda: chain(1500),
     "2^6 calls": lambda: calls(6),
     "a huge input": lambda: shaped(f"{1 << 40}, {1 << 40}").SerializeToString(),

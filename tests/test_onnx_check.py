@@ -472,18 +472,6 @@ def test_the_command_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert first == "1 ReduceSumSquare; errors: 0, warnings: 1"
 
 
-@pytest.mark.parametrize("command", ["check", "fuse", "expand"])
-def test_help_fits_80_columns_and_shows_an_example(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERMINAL_WIDTH", "80")
-    assert main([command, "--help"]) == 0
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
-    assert f"Example:  halfulp {command} model.onnx" in out
-
-
 def test_a_model_without_the_operator_is_fine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

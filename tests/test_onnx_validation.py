@@ -21,7 +21,15 @@ from halfulp import (
     UnsupportedTypeError,
 )
 from halfulp.onnx import backend, run_model
-from onnx_models import DATA, function, model, reduce_model, report_model, reports
+from onnx_models import (
+    DATA,
+    function,
+    model,
+    nested_graphs,
+    reduce_model,
+    report_model,
+    reports,
+)
 
 
 @pytest.fixture
@@ -631,16 +639,7 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("depth", [3, 200])
 def test_graphs_nested_too_deep_are_refused(depth: int) -> None:
-    proto = model(
-        """(float[2,3] x, bool c) => (y) { y = If (c) <
-            then_branch = t () => (p) { p = ReduceSumSquare<keepdims=0>(x) },
-            else_branch = e () => (q) { q = ReduceSum<keepdims=0>(x) }> }"""
-    )
-    for _ in range(depth):
-        inner = onnx.GraphProto()
-        inner.CopyFrom(proto.graph)
-        inner.ClearField("input")
-        proto.graph.node[0].attribute[0].g.CopyFrom(inner)
+    proto = nested_graphs(depth)
     feeds = {"x": DATA, "c": True}
     if depth < 10:
         assert run_model(proto, feeds)["y"] == 55
