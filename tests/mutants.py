@@ -4,8 +4,8 @@
 
 Each mutant is built outside the source tree and run through run_cases.cpp, then, if it
 is still alive, through some tests of exactness. It fails if a mutant survives without a
-reason, if one with a reason is killed, or if a mutant's text is not found exactly once.
-`make mutants` gives CMAKE_ARGS. HALFULP_SEED is 1, so that runs can be compared.
+reason, or if one with a reason is killed. `make mutants` gives CMAKE_ARGS. HALFULP_SEED
+is 1, so that runs can be compared.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ EXACTNESS = [
     "tests/test_state.py::test_a_state_is_exact_for_every_kernel_thread_count_and_layout",
     "tests/test_state.py::test_values_of_any_range_are_exact",
     "tests/test_state.py::test_values_of_changing_size_are_exact",
+    "tests/test_state.py::test_more_than_2_to_the_62_terms_carry",
+    "tests/test_state.py::test_integers_raise_where_they_do_not_fit",
     "tests/test_contract.py::test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back",
     "-k",
     "not hard_rows_are_correctly_rounded and not 65536 and not integers_are_exact",
@@ -127,8 +129,18 @@ MUTANTS = [
     M("folds.h", "const V t = square_add(x, a[0] - s);", "const V t{};",
       "what is left of a square is lost"),
     M("folds.h", "      put(e);\n", "", "the rest of a product is lost"),
-    M("accumulator.h", "carry = *digit < carry;", "carry = 0;",
+    M("accumulator.h", "carry = digit[2] == 0;", "carry = 0;",
       "a carry stops at the next digit"),
+    M("accumulator.h", "(sum >> 64) + static_cast<std::uint64_t>(high >> 63);",
+      "(sum >> 64);", "a part below 0 has no sign in the upper digits"),
+    M("accumulator.h", "uint128{state[i]} + more[i] + carry;",
+      "uint128{state[i]} + more[i];", "merged states carry nothing"),
+    M("accumulator.h", "(more[1] & ~kTopBit) + carry;", "(more[1] & ~kTopBit);",
+      "merged states of integers carry nothing"),
+    M("accumulator.h", "| (third != 0 ? kTopBit : 0);", ";",
+      "a state of integers forgets that it is above 2^128"),
+    M("accumulator.h", "| ((state[1] | more[1]) & kTopBit)", "",
+      "merged states of integers forget that one was above 2^127"),
     M("accumulator.h", "bit == 0 ? 0 : static_cast<std::uint64_t>(value >> (128 - bit))",
       "0", "the top of a shifted square is lost"),
     M("accumulator.h", "flags |= fraction != 0 ? kNan : kInfinite;",
@@ -255,10 +267,8 @@ def is_killed() -> str:
 
 
 def mutate(mutant: Mutant) -> str:
-    """The text of the mutant's file; exits if the table is stale."""
+    """The text of the mutant's file; test_mutants.py tells if the table is stale."""
     text = (ROOT / "native" / mutant.file).read_text()
-    if text.count(mutant.original) != 1:
-        sys.exit(f"{mutant.file} has {text.count(mutant.original)} x: {mutant.original}")
     return text.replace(mutant.original, mutant.mutated)
 
 
@@ -285,8 +295,6 @@ def prepare() -> None:
 def main() -> int:
     """Run the mutants of the given numbers, or all; 1 if any was not as expected."""
     numbers = [int(n) for n in sys.argv[1:]] or range(1, len(MUTANTS) + 1)
-    for mutant in MUTANTS:
-        mutate(mutant)  # is the table stale?
     WORK.mkdir(parents=True, exist_ok=True)
     prepare()
     unexpected = []
