@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from mutants import MUTANTS, ROOT, Mutant
 
 
