@@ -101,6 +101,7 @@ def test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy() -> Non
         (np.array([1], np.int32), "axes has dtype int32; allowed: int64"),
         (np.array([1.0]), "axes has dtype float64; allowed: int64"),
         ([1.0], "axis 1.0 is not an integer"),
+        ([True], "axis True is not an integer"),
         (["1"], "axis '1' is not an integer"),
     ],
 )

@@ -153,6 +153,7 @@ def test_out_is_untouched_when_the_sum_overflows() -> None:
     ("arguments", "error", "message"),
     [
         ({"axis": 1.5}, "AxesError", "axis 1.5 is not an integer"),
+        ({"axis": True}, "AxesError", "axis True is not an integer"),
         ({"axis": (0, "1")}, "AxesError", "axis '1' is not an integer"),
         (
             {"dtype": np.int32},

@@ -136,6 +136,8 @@ def normalize_axes(
     found: set[int] = set()
     for given in axes:
         try:
+            if isinstance(given, bool):  # a misplaced keepdims; NumPy refuses it too
+                raise TypeError
             axis = operator.index(given)
         except TypeError:
             raise AxesError(f"{where}axis {given!r} is not an integer") from None
