@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
@@ -26,8 +27,8 @@ PAGES = [
 # Blocks that are not run, by their language.
 NOT_RUN = {
     "cpp": "C++: tests/native/onnxruntime_host.c makes the same calls",
-    "csharp": "C#: no compiler here",
-    "java": "Java: no compiler here",
+    "csharp": "C#: needs .NET and its package of ONNX Runtime",
+    "java": "Java: needs a JDK and its package of ONNX Runtime",
     "text": "output or a picture",
     "{toctree}": "Sphinx",
     "{eval-rst}": "Sphinx",
@@ -42,6 +43,9 @@ RETURNED = {
     "halfulp.onnx.rewrite.Candidate",
     "halfulp.onnx.rewrite.RewriteReport",
 }
+
+# Not of this code: C's, NumPy's, and an example.
+OTHERS_NAMES = {"FLT_EVAL_METHOD", "__array__", "rows_plain_float32"}
 
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -148,6 +152,33 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), target
         if anchor:
             assert anchor in _anchors(file), target
+
+
+def _files() -> list[str]:
+    """All files that a page may name."""
+    folders = ("native", "src", "tests", "benchmarks", "docs", "examples")
+    found = [file for folder in folders for file in (ROOT / folder).rglob("*")]
+    return [str(file.relative_to(ROOT)) for file in [*found, *ROOT.iterdir()]]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md"], ids=lambda p: p.name)
+def test_files_and_names_of_the_code_exist(page: Path) -> None:
+    """In words, code is in backticks: paths, and names with _ or a capital within."""
+    files = _files()
+    code = "".join(
+        (ROOT / file).read_text()
+        for file in files
+        if re.search(r"\.(h|cpp|inc|c|py)$|^Makefile$|^CMakeLists.txt$", file)
+        and not file.endswith("tests/test_docs.py")
+    )
+    for text in re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text())):
+        if "NAME" in text or text in OTHERS_NAMES:
+            continue
+        if re.fullmatch(r"[\w./*-]+(\.(h|cpp|inc|py|md|toml|c|json)|/)", text):
+            name = f"*/{text.rstrip('/')}"
+            assert any(fnmatch(f"/{file}", name) for file in files), text
+        elif re.fullmatch(r"[A-Za-z_][\w.]*(_|[a-z][A-Z])\w*", text):
+            assert re.search(rf"\b{text.rpartition('.')[2]}\b", code), text
 
 
 def test_sections_that_comments_name_exist() -> None:
