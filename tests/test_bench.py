@@ -308,6 +308,30 @@ def test_figures_follow_from_the_best_times() -> None:
     assert row.ratio_to("numpy") == 3
 
 
+def test_joined_runs_have_the_turns_of_all() -> None:
+    first, second = a_run(), a_run()
+    second.command, second.machine["date"] = "again", "later"
+    second.rows = second.rows[:1]
+    second.rows[0].times = {name: [1.0] for name in first.rows[0].times}
+    both = results.joined([first, second])
+    for name, turns in a_run().rows[0].times.items():
+        assert both.rows[0].times[name] == [*turns, 1.0]
+    assert [row.times for row in both.rows[1:]] == [r.times for r in a_run().rows[1:]]
+    assert both.command == f"{a_run().command}; again"
+    assert both.machine["date"] == f"{a_run().machine['date']}; later"
+
+
+def test_runs_of_different_things_are_not_joined() -> None:
+    others = a_run(), a_run(), a_run()
+    others[0].machine["versions"] = {"numpy": "1.0"}
+    others[1].rows[0].cell = "other"
+    del others[2].rows[0].times["numpy"]
+    messages = "runs differ in versions", "only one run has other", "the same peers"
+    for other, message in zip(others, messages, strict=True):
+        with pytest.raises(ArgumentError, match=message):
+            results.joined([a_run(), other])
+
+
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
 def test_tables_fit_80_columns(run: Run) -> None:
     from rich.console import Console
@@ -475,6 +499,10 @@ def test_a_run_from_end_to_end(
     assert cli.main(["bench", "--from", saved, "--json", str(again)]) == 0
     assert capsys.readouterr().out == shown
     assert again.read_bytes() == (tmp_path / "run.json").read_bytes()
+    twice = ["--from", saved, "--from", saved, "--json", str(again)]
+    assert cli.main(["bench", *twice]) == 0
+    assert all(len(ns) == 2 for r in results.load(again).rows for ns in r.times.values())
+    capsys.readouterr()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
         [*files.values(), "again.json"]
     )

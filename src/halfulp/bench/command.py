@@ -44,6 +44,14 @@ _From = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE", help="Measure nothing: show such a --json."),
 ]
+_FromSeveral = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Measure nothing: show such a --json; of several, the turns of all.",
+    ),
+]
 _Json = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write all that was measured."),
@@ -72,7 +80,7 @@ def speed(
     memory: Annotated[
         bool, typer.Option("--memory", help="Measure extra memory too.")
     ] = False,
-    saved: _From = None,
+    saved: _FromSeveral = None,
     as_json: _Json = None,
     plot: _Plot = None,
     markdown: _Markdown = None,
@@ -88,7 +96,7 @@ def speed(
     from halfulp.bench.machine import core_count
 
     _check_outputs(as_json, plot, markdown)
-    if saved is not None:
+    if saved:
         _finish(_load(saved, "speed"), as_json, plot, markdown)
         return
     chosen_cells = _choose("cell", cells, CELLS, QUICK_CELLS if quick else CELLS)
@@ -147,7 +155,7 @@ def accuracy(
 
     _check_outputs(as_json, plot, markdown)
     if saved is not None:
-        _finish(_load(saved, "accuracy"), as_json, plot, markdown)
+        _finish(_load([saved], "accuracy"), as_json, plot, markdown)
         return
     jobs = [
         {"type": name, "values": values, "n": 10**digits}
@@ -172,7 +180,7 @@ def onnxruntime(
     types: _Types = None,
     cells: _Cells = None,
     threads: _Threads = None,
-    saved: _From = None,
+    saved: _FromSeveral = None,
     as_json: _Json = None,
     plot: _Plot = None,
     markdown: _Markdown = None,
@@ -189,7 +197,7 @@ def onnxruntime(
     from halfulp.bench.sessions import SESSION_CELLS, SESSION_TYPES
 
     _check_outputs(as_json, plot, markdown)
-    if saved is not None:
+    if saved:
         _finish(_load(saved, "onnxruntime"), as_json, plot, markdown)
         return
     quick_types = [name for name in QUICK_TYPES if name in SESSION_TYPES]
@@ -279,13 +287,16 @@ def _check_outputs(
         check_plot(plot)
 
 
-def _load(path: Path, kind: str) -> Run:
-    from halfulp.bench.results import load
+def _load(paths: Sequence[Path], kind: str) -> Run:
+    from halfulp.bench.results import joined, load
 
-    run = load(path)
-    if run.kind != kind:
-        raise ArgumentError(f"{str(path)!r} holds a run of {run.kind}; allowed: {kind}")
-    return run
+    runs = [load(path) for path in paths]
+    for path, run in zip(paths, runs, strict=True):
+        if run.kind != kind:
+            raise ArgumentError(
+                f"{str(path)!r} holds a run of {run.kind}; allowed: {kind}"
+            )
+    return joined(runs) if len(runs) > 1 else runs[0]
 
 
 def _start(kind: str, command: str, peers: Sequence[Peer], **settings: Any) -> Run:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,3 +165,43 @@ def load(path: Path) -> Run:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ArgumentError(f"{str(path)!r} holds no benchmark run: {error}") from error
     return run
+
+
+def joined(runs: Sequence[Run]) -> Run:
+    """Return a run with the turns of several: of a shared machine the best of more.
+
+    The rows, the machine and the settings are those of the first; the others may have
+    fewer rows, of the same things.
+
+    Raises
+    ------
+    ArgumentError
+        If the runs differ in more than when they were made, and how long.
+    """
+    first, *others = runs
+    rows = {_key(row): row for row in first.rows}
+    for run in others:
+        for name in ("cpu", "python", "versions", "halfulp"):
+            ours, theirs = (r.machine.get(name) for r in (first, run))
+            if ours != theirs:
+                raise ArgumentError(f"runs differ in {name}: {ours} and {theirs}")
+        for row in run.rows:
+            if _key(row) not in rows:
+                raise ArgumentError(f"only one run has {' '.join(map(str, _key(row)))}")
+            times = rows[_key(row)].times
+            if times.keys() != row.times.keys():
+                raise ArgumentError(
+                    f"runs timed {sorted(times)} and {sorted(row.times)}; "
+                    "allowed: the same peers"
+                )
+            for name, turns in row.times.items():
+                times[name] = times[name] + turns
+    command = "; ".join(run.command for run in runs)
+    dates = "; ".join(run.machine["date"] for run in runs)
+    return dataclasses.replace(
+        first, command=command, machine={**first.machine, "date": dates}
+    )
+
+
+def _key(row: Measured) -> tuple[str, str, int]:
+    return row.cell, row.type, row.threads
