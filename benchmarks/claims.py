@@ -3,8 +3,8 @@
     python benchmarks/claims.py           writes README.md, docs/benchmarks*.md and .svg
     python benchmarks/claims.py --check   writes nothing; exits with 1 if a text differs
 
-Nothing is measured here: `make bench` and `make peers` do, with date, machine and
-versions. Pictures need matplotlib; --check does not look at them.
+Nothing is measured here: `make bench`, `peers`, `scale` and `conformance` do, with date,
+machine and versions. Pictures need matplotlib; --check does not look at them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import conformance
 from halfulp.bench import report
 from halfulp.bench.results import Run, load
+from halfulp.conformance import report as conformance_report
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -114,6 +116,13 @@ def scale(result: dict[str, Any]) -> str:
     )
 
 
+def verdicts(path: Path) -> str:
+    """docs/conformance.md: what backends give on the cases of `halfulp verify`."""
+    runs = conformance.load(path)
+    command = " ".join(["halfulp verify", *(run.backend for run in runs)])
+    return conformance_report.markdown(runs, command)
+
+
 def texts() -> dict[Path, str]:
     """Each document that holds what was measured, as it should be."""
     peers = json.loads((RESULTS / "peers.json").read_text("utf-8"))
@@ -125,6 +134,7 @@ def texts() -> dict[Path, str]:
         ROOT / "docs/benchmarks-onnxruntime.md": report.markdown(
             load(RESULTS / "onnxruntime.json")
         ),
+        ROOT / "docs/conformance.md": verdicts(RESULTS / "conformance.json"),
         ROOT / "docs/scale.md": scale(larger),
     }
 

@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import claims
+import conformance
 from halfulp.cases import load
+from halfulp.conformance import report
+from halfulp.conformance.results import to_json
 from halfulp.conformance.suite import all_cases
 
 ROOT = Path(__file__).parents[1]
 
 
-def _script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-CLAIMS = _script("claims")
-
-
-@pytest.mark.parametrize("path", CLAIMS.texts(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", claims.texts(), ids=lambda path: path.name)
 def test_a_document_shows_the_stored_results(path: Path) -> None:
-    assert path.read_text("utf-8") == CLAIMS.texts()[path]
+    assert path.read_text("utf-8") == claims.texts()[path]
 
 
 def test_a_changed_figure_is_found() -> None:
-    peers = json.loads((CLAIMS.RESULTS / "peers.json").read_text("utf-8"))
+    peers = json.loads((claims.RESULTS / "peers.json").read_text("utf-8"))
     text = (ROOT / "README.md").read_text("utf-8")
-    assert CLAIMS.readme(text, peers) == text
+    assert claims.readme(text, peers) == text
     peers["rows"][3]["ONNX Runtime"] = "921697.57"
-    assert CLAIMS.readme(text, peers) != text
+    assert claims.readme(text, peers) != text
 
 
 def test_every_result_names_date_machine_and_versions() -> None:
-    for path in CLAIMS.RESULTS.glob("*.json"):
+    for path in claims.RESULTS.glob("*.json"):
         text = path.read_text("utf-8")
         assert re.search(r"\d{4}-\d\d-\d\d", text), path
         for word in ("machine", "halfulp", "numpy"):
             assert f'"{word}"' in text, path
+
+
+def test_verdicts_written_in_few_lines_are_read_as_they_were(tmp_path: Path) -> None:
+    runs = conformance.load(claims.RESULTS / "conformance.json")
+    assert {len(run.results) + run.left_out for run in runs} == {len(all_cases())}
+    path = tmp_path / "again.json"
+    path.write_text(conformance.shorten(json.loads(to_json(runs))), "utf-8")
+    again = conformance.load(path)
+    assert to_json(again) == to_json(runs)
+    assert report.markdown(again, "") == report.markdown(runs, "")
 
 
 def test_the_number_of_cases_is_told_right() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from halfulp.conformance.backends import describe
@@ -56,10 +55,9 @@ def page(runs: Sequence[Run], command: str) -> str:
 
 
 def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
-    date = datetime.now(UTC).date().isoformat()
     yield '<main id="main" tabindex="-1">'
     yield "<h1>Conformance of ReduceSumSquare</h1>"
-    yield f"<p>Written by <code>{escape(command)}</code> on {date}.</p>"
+    yield f"<p>Written by <code>{escape(command)}</code> on {runs[0].date}.</p>"
     yield "<ul>"
     for run in runs:
         what = escape(describe(run.backend)).replace("`", "")

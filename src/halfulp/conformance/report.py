@@ -5,10 +5,8 @@ May import backends, cases, results, summary and verdicts only; and rich.
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from rich import box
@@ -92,10 +90,8 @@ def examples(run: Run) -> Iterator[str]:
 
 def markdown(runs: Sequence[Run], command: str) -> str:
     """Return runs as a page of Markdown."""
-    date = datetime.now(UTC).date().isoformat()
-    python = f"{platform.machine()}, Python {platform.python_version()}"
     lines = ["# Conformance", "", _INTRODUCTION, ""]
-    lines += [f"Printed by `{command}` on {date}, {python}.", ""]
+    lines += [f"Printed by `{command}` on {runs[0].date}, {runs[0].machine}.", ""]
     for run in runs:
         lines.append(f"- **{run.title}**: {describe(run.backend)}")
     lines += ["", "## Cases by verdict", ""]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
+import platform
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,14 @@ class Result:
         return self.verdict.word == EXACT
 
 
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _machine() -> str:
+    return f"{platform.machine()}, Python {platform.python_version()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The results of one backend.
@@ -50,12 +60,18 @@ class Run:
         In the order of the cases.
     left_out : int
         Cases that the backend has no say in.
+    date : str
+        Of the run, as ISO 8601 writes it, in UTC.
+    machine : str
+        Its architecture, and the version of Python.
     """
 
     backend: str
     versions: dict[str, str]
     results: list[Result]
     left_out: int = 0
+    date: str = field(default_factory=_today)
+    machine: str = field(default_factory=_machine)
 
     @property
     def title(self) -> str:
@@ -96,6 +112,8 @@ def first_values(array: Array, worst: tuple[int, ...] | None = None) -> list[lis
 def _run_object(run: Run) -> dict[str, Any]:
     return {
         "backend": run.backend,
+        "date": run.date,
+        "machine": run.machine,
         "versions": run.versions,
         "exact": sum(result.exact for result in run.results),
         "left_out": run.left_out,

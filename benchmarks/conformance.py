@@ -1,0 +1,65 @@
+"""The verdicts of `halfulp verify` in few lines, and back.
+
+    python benchmarks/conformance.py VERIFY.json
+
+writes results/conformance.json: of each run all but the exact cases.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from halfulp.conformance.known import known_failure
+from halfulp.conformance.results import Result, Run
+from halfulp.conformance.runner import cases_for
+from halfulp.conformance.suite import all_cases
+from halfulp.conformance.verdicts import EXACT, Verdict
+
+RESULTS = Path(__file__).resolve().parent / "results"
+_FACTS = ("backend", "date", "machine", "versions", "left_out")
+_FIELDS = ("verdict", "ulps", "passes_at_onnx_tolerance")
+_EXACT = (EXACT, 0, True)
+
+
+def shorten(runs: list[dict[str, Any]]) -> str:
+    """Return JSON with a line for each case that is not exact."""
+    objects = []
+    for run in runs:
+        verdicts = {c["name"]: tuple(c[name] for name in _FIELDS) for c in run["cases"]}
+        others = [
+            f"{json.dumps(name)}: {json.dumps(verdict)}"
+            for name, verdict in verdicts.items()
+            if verdict != _EXACT
+        ]
+        facts = [f"{json.dumps(name)}: {json.dumps(run[name])}" for name in _FACTS]
+        lines = [*facts, '"not_exact": {' + "\n ,".join(others) + "}"]
+        objects.append("{" + "\n,".join(lines) + "}")
+    return "[" + "\n,".join(objects) + "]\n"
+
+
+def load(path: Path) -> list[Run]:
+    """Return the runs that were shortened, over the cases of today."""
+    runs = []
+    for stored in json.loads(path.read_text("utf-8")):
+        backend, others = stored["backend"], stored["not_exact"]
+        cases = cases_for(backend, all_cases())
+        if not others.keys() <= {case.name for case in cases}:
+            raise ValueError(f"{path} is of other cases: run `make conformance`")
+        results = []
+        for case in cases:
+            verdict = Verdict(*others.get(case.name, _EXACT))
+            known = None
+            if verdict.word != EXACT:
+                known = known_failure(backend, case, verdict.word)
+            results.append(Result(case, verdict, None, known))
+        facts = {name: stored[name] for name in _FACTS}
+        runs.append(Run(results=results, **facts))
+    return runs
+
+
+if __name__ == "__main__":
+    _text = shorten(json.loads(Path(sys.argv[1]).read_text("utf-8")))
+    (RESULTS / "conformance.json").write_text(_text, "utf-8")
