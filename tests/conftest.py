@@ -1,15 +1,19 @@
-"""Seeds: one for each run, printed, set again with HALFULP_SEED."""
+"""Seeds: one for each run, printed, set again with HALFULP_SEED; and interrupts."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import signal
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
 SEED = int(os.environ.get("HALFULP_SEED") or secrets.randbits(32))
+
+# A shell's background jobs ignore SIGINT, and so would the children that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("halfulp", deadline=None, print_blob=True)
 settings.load_profile("halfulp")
