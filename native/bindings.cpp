@@ -107,7 +107,19 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
                    output_bytes);
 }
 
-[[noreturn]] void raise_overflow(nb::handle message) {
+// Raises for output `place` of a C-contiguous array.
+[[noreturn]] void raise_overflow(PyArrayObject* result, npy_intp place, nb::handle sum) {
+  std::string where;
+  for (int i = PyArray_NDIM(result) - 1; i >= 0; --i) {
+    const npy_intp n = PyArray_DIM(result, i);
+    where = std::to_string(place % n) + (where.empty() ? "" : ", ") + where;
+    place /= n;
+  }
+  if (!where.empty()) where = " of output [" + where + "]";
+  const nb::object message =
+      nb::str("the exact sum of squares{} is {}; {} cannot hold it")
+          .attr("format")(where, sum, nb::steal(reinterpret_cast<PyObject*>(
+                                          PyArray_DescrFromType(PyArray_TYPE(result)))));
   const nb::object error = nb::module_::import_("halfulp.errors").attr("SumOverflowError");
   PyErr_SetObject(error.ptr(), message.ptr());
   throw nb::python_error();
@@ -180,8 +192,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
     }
   }
   if (overflow) {
-    raise_overflow(nb::str("the exact sum of squares is {}; {} cannot hold it")
-                       .attr("format")(int_from(overflow->sum), result.attr("dtype")));
+    raise_overflow(as_array(result), overflow->output / output_format->bytes,
+                   int_from(overflow->sum));
   }
   return result;
 }
@@ -254,14 +266,17 @@ void merge_states(nb::handle states, nb::handle more, int type_code) {
   }
 }
 
-nb::object round_states(nb::handle states, int type_code, int output_code, bool checked) {
+nb::object round_states(nb::handle states, const std::vector<npy_intp>& shape, int type_code,
+                        int output_code, bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
   const StateRows source(states, format);
   if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
-  npy_intp shape[] = {source.count};
-  const nb::object result = nb::steal(PyArray_SimpleNew(1, shape, numpy_number(output.type)));
+  const nb::object result =
+      nb::steal(PyArray_SimpleNew(static_cast<int>(shape.size()), shape.data(),
+                                  numpy_number(output.type)));
   if (!result.is_valid()) throw nb::python_error();
+  if (PyArray_SIZE(as_array(result)) != source.count) throw nb::value_error("shape does not fit");
   char* next = PyArray_BYTES(as_array(result));
   const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
   for (npy_intp i = 0; i < source.count; ++i, next += output.bytes) {
@@ -270,8 +285,7 @@ nb::object round_states(nb::handle states, int type_code, int output_code, bool 
         (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
       nb::object sum = nb::str("2**127 or more");
       if ((state[1] & kTopBit) == 0) sum = int_from({state[0], state[1], 0});
-      raise_overflow(nb::str("the exact sum of squares of output {} is {}; {} cannot hold it")
-                         .attr("format")(i, sum, result.attr("dtype")));
+      raise_overflow(as_array(result), i, sum);
     }
     const std::uint64_t rounded = round_sum(format, state, output);
     std::memcpy(next, &rounded, output.bytes);
@@ -422,11 +436,11 @@ NB_MODULE(_core, module) {
              nb::sig("def merge_states(states: numpy.ndarray, more: numpy.ndarray, "
                      "type_code: int) -> None"),
              "Add each state of the second array to that of the first.");
-  module.def("round_states", &round_states, nb::arg("states"), nb::arg("type_code"),
-             nb::arg("output_code"), nb::arg("checked"),
-             nb::sig("def round_states(states: numpy.ndarray, type_code: int, "
-                     "output_code: int, checked: bool) -> numpy.ndarray"),
-             "The sums of the states, rounded once to a type.");
+  module.def("round_states", &round_states, nb::arg("states"), nb::arg("shape"),
+             nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
+             nb::sig("def round_states(states: numpy.ndarray, shape: tuple[int, ...], "
+                     "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
+             "The sums of the states in an array of a shape, rounded once to a type.");
   module.def("are_states", &are_states, nb::arg("states"), nb::arg("type_code"),
              nb::arg("terms"),
              nb::sig("def are_states(states: numpy.ndarray, type_code: int, "

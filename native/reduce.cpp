@@ -234,6 +234,7 @@ class Reduction {
 
   // Takes tiles, some at a time, until none is left.
   void work() {
+    std::int64_t task = 0;
     try {
       const StandardModes modes;
       Workspace& workspace = *workspaces_[next_workspace_.fetch_add(1)];
@@ -241,11 +242,15 @@ class Reduction {
         const std::int64_t begin = next_task_.fetch_add(tasks_per_turn_);
         if (begin >= tasks_) return;
         const std::int64_t end = std::min(begin + tasks_per_turn_, tasks_);
-        for (std::int64_t task = begin; task < end; ++task) run_task(task, workspace);
+        for (task = begin; task < end; ++task) run_task(task, workspace);
       }
     } catch (...) {
+      // Tasks before this one were taken before it, so that they end or fail themselves.
       const std::lock_guard<std::mutex> guard(mutex_);
-      if (!failure_) failure_ = std::current_exception();
+      if (!failure_ || task < failed_task_) {
+        failure_ = std::current_exception();
+        failed_task_ = task;
+      }
       next_task_.store(tasks_);
     }
   }
@@ -273,7 +278,12 @@ class Reduction {
     auto* results = reinterpret_cast<std::byte*>(workspace.results);
     if (exact_) {
       for (std::int64_t i = 0; i < n; ++i) {
-        set_result(results, i, resolve(input + i * kept_.input, workspace));
+        try {
+          set_result(results, i, resolve(input + i * kept_.input, workspace));
+        } catch (SumOverflow& overflow) {
+          overflow.output = output - request_.output + i * kept_.output;
+          throw;
+        }
       }
     } else {
       clear(method_, workspace.sums + n, kPadding);
@@ -524,7 +534,7 @@ class Reduction {
     if (!input_format_.is_float) {
       const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
       if (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0)) {
-        throw SumOverflow{{digits[0], digits[1], digits[2]}};
+        throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
       }
     }
     return round_sum(input_format_, digits, output_format_);
@@ -718,6 +728,7 @@ class Reduction {
   std::atomic<std::int64_t> next_task_{0};
   std::mutex mutex_;
   std::exception_ptr failure_;
+  std::int64_t failed_task_ = 0;  // where it was thrown
 };
 
 }  // namespace

@@ -22,9 +22,11 @@ struct Request {
   bool states = false;
 };
 
-// A checked sum that does not fit; the exact sum is sum[0] + 2^64 sum[1] + 2^128 sum[2].
+// A checked sum that does not fit: of those found, the first in the order of the plan's
+// loops, whatever the number of threads. The exact sum is sum[0] + 2^64 sum[1] + 2^128 sum[2].
 struct SumOverflow {
   std::uint64_t sum[3];
+  std::ptrdiff_t output;  // bytes from the first output to its
 };
 
 // Writes every output that `plan` describes. Scratch memory is at most 1 MiB up to 16

@@ -53,17 +53,17 @@ def test_a_foreign_array_gives_a_foreign_result(dtype: np.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_a_foreign_array_is_viewed_not_copied(dtype: np.dtype) -> None:
     x = np.ones((4, 6), dtype)
-    view, _ = as_array(Foreign(x))
+    view, _ = as_array(Foreign(x), "x")
     assert np.shares_memory(view, x)
     assert view.dtype == dtype
     if dtype != BFLOAT16:
-        strided, _ = as_array(Foreign(x.T[::2, ::-1]))
+        strided, _ = as_array(Foreign(x.T[::2, ::-1]), "x")
         assert np.shares_memory(strided, x)
         assert strided.strides == x.T[::2, ::-1].strides
 
 
 def test_the_producer_lives_as_long_as_the_view() -> None:
-    view, _ = as_array(Foreign(np.full(10_000, 3.0)))
+    view, _ = as_array(Foreign(np.full(10_000, 3.0)), "x")
     assert halfulp.sum_square(view) == 90_000
 
 

@@ -95,9 +95,12 @@ def test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy() -> Non
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
-        (np.int64(1), "axes has rank 0; allowed: a sequence or rank 1"),
-        (1, "axes has rank 0"),
-        (np.array([[1]]), "axes has rank 2"),
+        (np.int64(1), r"axes is np.int64\(1\); .* 1-D array of int64; write \[1\]"),
+        (1, r"axes is 1; allowed: a sequence of int or .*; write \[1\]"),
+        (np.array(-1), r"axes is array\(-1\); .*; write \[-1\]"),
+        ("1", "axes is '1'; allowed: a sequence of int or a 1-D array of int64$"),
+        (True, "axes is True; allowed: a sequence of int or a 1-D array of int64$"),
+        (np.array([[1]]), "axes has rank 2; allowed: a sequence of int or a 1-D array"),
         (np.array([1], np.int32), "axes has dtype int32; allowed: int64"),
         (np.array([1.0]), "axes has dtype float64; allowed: int64"),
         ([1.0], "axis 1.0 is not an integer"),

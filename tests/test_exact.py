@@ -45,10 +45,21 @@ def test_axes_and_shapes() -> None:
     assert result.tolist() == (x * x).sum(axis=(0, 2)).tolist()
     assert halfulp.exact_sum_square(x, ()).shape == x.shape
     assert halfulp.exact_sum_square(np.zeros((0, 2)), 0).tolist() == [Fraction(0)] * 2
-    with pytest.raises(np.exceptions.AxisError):
+    assert halfulp.exact_sum_square(x, [0, 2]).tolist() == result.tolist()
+    with pytest.raises(halfulp.AxesError, match="axis 3 is out of range for rank 3"):
         halfulp.exact_sum_square(x, 3)
-    with pytest.raises(ValueError, match="repeated axis"):
+    with pytest.raises(halfulp.AxesError, match="axis 0 is given twice"):
         halfulp.exact_sum_square(x, (0, 0))
+
+
+@pytest.mark.parametrize("axis", [None, (), 1, (0, -1)])
+def test_keepdims_keeps_axes_of_length_one(axis: object) -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    result = halfulp.exact_sum_square(x, axis, keepdims=True)
+    want = (x * x).sum(axis=axis, keepdims=True)
+    assert result.shape == want.shape
+    assert result.tolist() == want.tolist()
+    assert type(result.ravel()[0]) is int
 
 
 @finite_halves

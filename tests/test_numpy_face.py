@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -158,12 +161,12 @@ def test_out_is_untouched_when_the_sum_overflows() -> None:
         (
             {"dtype": np.int32},
             "UnsupportedTypeError",
-            "result of float32 data has dtype int32; allowed: bfloat16, float16, float32",
+            "dtype is int32; allowed for a sum of float32: bfloat16, float16, float32",
         ),
         (
             {"dtype": "int8"},
             "UnsupportedTypeError",
-            "the result has dtype int8; allowed: bfloat16",
+            "dtype is int8; allowed: bfloat16",
         ),
         ({"dtype": "nonsense"}, "ArgumentError", "dtype is 'nonsense', not a dtype"),
         (
@@ -206,9 +209,93 @@ def test_bad_arguments_get_one_clear_line(
 
 def test_integers_refuse_a_float_result() -> None:
     with pytest.raises(
-        halfulp.UnsupportedTypeError, match="allowed: int32, int64, uint32, uint64"
+        halfulp.UnsupportedTypeError,
+        match="dtype is float64; allowed for a sum of int64: int32, int64, uint32, uint",
     ):
         halfulp.sum_square([1, 2], dtype=float)
+    with pytest.raises(
+        halfulp.UnsupportedTypeError, match="out has dtype float32; allowed for a sum of"
+    ):
+        halfulp.sum_square([1, 2], out=np.empty((), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("axis", "keepdims", "where"),
+    [
+        (None, False, "squares is"),
+        (None, True, r"squares of output \[0, 0, 0\] is"),
+        (0, False, r"squares of output \[2, 1\] is"),
+        ((0, 2), True, r"squares of output \[0, 2, 0\] is"),
+        ((), False, r"squares of output \[1, 2, 1\] is"),
+    ],
+)
+def test_an_overflow_error_tells_the_index_of_the_output(
+    axis: object, keepdims: bool, where: str
+) -> None:
+    x = np.ones((2, 3, 4), np.int32)
+    x[1, 2, 1] = 70000
+    state = halfulp.SumSquare("int32", halfulp.sum_square(x, axis, keepdims=False).shape)
+    state.update(x, axis)
+    for layout in (x, np.asfortranarray(x), x[::-1][::-1].astype(">i4")):
+        for out in (None, np.empty_like(halfulp.sum_square(x, axis, keepdims=keepdims))):
+            with pytest.raises(halfulp.SumOverflowError, match=where):
+                halfulp.sum_square(
+                    layout, axis, keepdims=keepdims, overflow="raise", out=out
+                )
+    if not keepdims:
+        with pytest.raises(halfulp.SumOverflowError, match=where):
+            state.result(overflow="raise")
+
+
+STATE = halfulp.SumSquare("float")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "call", "arguments"),
+    [
+        ("x", halfulp.sum_square, (np.ones(3, "i1"),)),
+        ("x", halfulp.sum_square, ([[1], [1, 2]],)),
+        ("x", halfulp.sum_square, (np.ma.masked_array([1.0]),)),
+        ("dtype", halfulp.sum_square, (X, None, {"dtype": "int8"})),
+        ("dtype", halfulp.sum_square, (X, None, {"dtype": "int32"})),
+        ("out", halfulp.sum_square, (X, None, {"out": np.empty((), np.int32)})),
+        ("split_every", halfulp.sum_square, (X, None, {"split_every": 2})),
+        ("data", halfulp.reduce_sum_square, (np.ones(3, "i1"),)),
+        ("data", halfulp.reduce_sum_square, ([[1], [1, 2]],)),
+        ("data", halfulp.reduce_sum_square, (np.ma.masked_array([1.0]),)),
+        ("axes", halfulp.reduce_sum_square, (X, 0)),
+        ("keepdims", halfulp.reduce_sum_square, (X, None, {"keepdims": 2})),
+        ("x", halfulp.exact_sum_square, (np.ones(3, "i1"),)),
+        ("x", halfulp.exact_sum_square, ([[1], [1, 2]],)),
+        ("array", STATE.update, (np.ones(3, "i1"),)),
+        ("array", STATE.update, (np.ones(3),)),
+        ("array", STATE.update, ([[1], [1, 2]],)),
+        ("array", STATE.update, (X, 0)),
+        ("dtype", STATE.result, ("int8",)),
+        ("dtype", STATE.result, ("int32",)),
+        ("other", STATE.merge, (1,)),
+        ("type", halfulp.SumSquare, ("int8",)),
+        ("type", halfulp.SumSquare, ("nonsense",)),
+        ("type", STATE.astype, ("int8",)),
+        ("shape", halfulp.SumSquare, ("float", -1)),
+        ("parts", halfulp.SumSquare.concatenate, ([STATE, 1], 2)),
+        ("order", halfulp.SumSquare.concatenate, ([STATE], 1, "A")),
+        ("n", halfulp.set_num_threads, (0,)),
+        ("axes", halfulp.onnx.infer_shape, ((2, 3), 0)),
+        ("shape", halfulp.onnx.infer_shape, (2,)),
+    ],
+)
+def test_errors_name_the_parameter_as_the_signature_does(
+    parameter: str, call: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    assert parameter in inspect.signature(call).parameters
+    *positional, last = arguments
+    named = last if isinstance(last, dict) else {}
+    if not named:
+        positional.append(last)
+    with pytest.raises(halfulp.HalfulpError, match=rf"^{parameter} ") as caught:
+        call(*positional, **named)
+    assert "\n" not in str(caught.value)
 
 
 def test_masked_arrays_are_refused_since_the_mask_would_be_ignored() -> None:
@@ -227,7 +314,7 @@ def test_subclasses_of_ndarray_are_read_as_arrays(tmp_path: object) -> None:
 
 
 def test_ragged_lists_are_no_array() -> None:
-    with pytest.raises(halfulp.UnsupportedTypeError, match="data is not an array"):
+    with pytest.raises(halfulp.UnsupportedTypeError, match="x is not an array"):
         halfulp.sum_square([[1, 2], [3]])
 
 

@@ -33,6 +33,7 @@ from oracle import (
     INTEGERS,
     PRECISION,
     TYPES,
+    arrays,
     assert_same_bits,
     bits,
     configuration,
@@ -310,7 +311,7 @@ def test_integers_raise_where_they_do_not_fit(dtype: np.dtype) -> None:
     assert_same_bits(state.result(overflow="raise"), expected(x, 1))
     state.update(np.array([[1], [most]], dtype), 1)
     with pytest.raises(
-        halfulp.SumOverflowError, match=f"output 1 is .*{dtype} cannot hold"
+        halfulp.SumOverflowError, match=rf"output \[1\] is .*{dtype} cannot hold"
     ):
         state.result(overflow="raise")
     assert_same_bits(
@@ -445,7 +446,7 @@ X = np.ones((3, 4), np.float32)
         (
             lambda: SumSquare("float", 3).update(X, 0),
             halfulp.ArgumentError,
-            r"data of shape \(3, 4\) .* has shape \(4,\); allowed: \(3,\)",
+            r"array of shape \(3, 4\) .* has shape \(4,\); allowed: \(3,\)",
         ),
         (
             lambda: SumSquare("double", 4).update(X, 0),
@@ -453,7 +454,7 @@ X = np.ones((3, 4), np.float32)
             "dtype float32; allowed: float64",
         ),
         (lambda: SumSquare("float", 4).update(X, 2), halfulp.AxesError, "axis|axes"),
-        (lambda: SumSquare("float").update("x"), halfulp.UnsupportedTypeError, "data"),
+        (lambda: SumSquare("float").update("x"), halfulp.UnsupportedTypeError, "array"),
         (
             lambda: SumSquare("float").merge(SumSquare("float", 1)),
             halfulp.ArgumentError,
@@ -463,7 +464,7 @@ X = np.ones((3, 4), np.float32)
         (
             lambda: SumSquare("float").result("int32"),
             halfulp.UnsupportedTypeError,
-            "allowed: bfloat16",
+            "dtype is int32; allowed for a sum of float32: bfloat16",
         ),
         (
             lambda: SumSquare("int32").result(overflow="no"),
@@ -669,6 +670,42 @@ def test_lying_sizes_take_no_memory() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout
     assert output.strip() == "refused"
+
+
+def test_pythons_sum_adds_states() -> None:
+    parts = [SumSquare("float").update(np.float32([v])) for v in (4096, 1, 1)]
+    before = [part.copy() for part in parts]
+    total = sum(parts)
+    assert total.result() == np.float32(16777218)
+    assert total == sum(parts, SumSquare("float"))
+    assert parts == before
+    one = sum(parts[:1])
+    assert one == parts[0]
+    assert one is not parts[0]
+    for other in (1, 0.0, None, False):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other + parts[0]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_float_is_the_exact_sum_rounded_once(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    x = arrays(rng, dtype, (50,)) // (1 if dtype in FLOATS else 8)
+    got = float(state_of(x))
+    assert type(got) is float
+    assert got == round_exact(Fraction(halfulp.exact_sum_square(x)), "float64")
+
+
+def test_float_of_special_sums_and_of_several() -> None:
+    assert float(SumSquare("float", ())) == 0
+    assert float(state_of(np.float16([np.inf]))) == math.inf
+    assert math.isnan(float(state_of(np.float16([np.nan]))))
+    with pytest.raises(TypeError, match=r"shape \(1,\) is no float; allowed: of shape"):
+        float(SumSquare("float", 1))
+    huge = state_of(np.uint64([2**64 - 1]))
+    with pytest.raises(halfulp.SumOverflowError, match="2\\*\\*127"):
+        float(huge)
 
 
 def test_functools_reduce_merges_a_list() -> None:

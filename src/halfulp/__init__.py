@@ -80,6 +80,10 @@ def build_info() -> dict[str, Any]:
     }
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in ("onnx", "onnxruntime"):
         return importlib.import_module(f"halfulp.{name}")

@@ -17,8 +17,8 @@ def update_states(states: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, .
 def merge_states(states: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
     """Add each state of the second array to that of the first."""
 
-def round_states(states: numpy.ndarray, type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
-    """The sums of the states, rounded once to a type."""
+def round_states(states: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
+    """The sums of the states in an array of a shape, rounded once to a type."""
 
 def are_states(states: numpy.ndarray, type_code: int, terms: int) -> bool:
     """Whether so many terms can have these states."""

@@ -21,8 +21,10 @@ Restore = Callable[[Array], Any]
 _DLPACK_CPU = 1  # kDLCPU
 
 
-def as_array(x: Any, what: str = "data") -> tuple[Array, Restore | None]:
+def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
     """Return `x` as an array, and what turns a result into the library of `x`.
+
+    `what` names `x` in errors, as the signature of the caller does.
 
     NumPy arrays and objects with ``__dlpack__`` are viewed, never copied. The
     second value is None where the result stays a NumPy array.

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from halfulp.element_types import ElementType, element_type
-from halfulp.errors import ArgumentError
+from halfulp.errors import ArgumentError, SumOverflowError
 from halfulp.state import SumSquare
 
 
 def reduce_dask_array(
     x: Any,
+    what: str,
     axes: tuple[int, ...] | None,
     keepdims: bool,
     target: ElementType,
@@ -31,6 +32,8 @@ def reduce_dask_array(
     ----------
     x : dask.array.Array
         Of one of the eight dtypes.
+    what : str
+        The caller's name of `x`, for errors.
     axes : tuple of int or None
         Normalized; None means all.
     keepdims : bool
@@ -49,8 +52,8 @@ def reduce_dask_array(
     reduction = importlib.import_module("dask.array").reduction
     if isinstance(x._meta, np.ma.MaskedArray):
         raise ArgumentError(
-            "data is a Dask array of masked arrays; allowed: chunks without a mask, as "
-            "from dask.array.ma.filled(x, 0)"
+            f"{what} is a Dask array of masked arrays; allowed: chunks without a mask, "
+            "as from dask.array.ma.filled(x, 0)"
         )
     _check_split_every(split_every)
     axis = tuple(range(x.ndim)) if axes is None else axes
@@ -116,7 +119,13 @@ def _aggregate(
 ) -> Any:
     if computing_meta:
         return states
-    result = np.asarray(_combine(states, axis, keepdims).result(target, overflow))
+    total = _combine(states, axis, keepdims)
+    try:
+        result = np.asarray(total.result(target, overflow))
+    except SumOverflowError as error:
+        if not total.shape:
+            raise
+        raise SumOverflowError(f"in a chunk of the result, {error}") from None
     return np.expand_dims(result, axis) if keepdims else result
 
 

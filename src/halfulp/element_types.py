@@ -67,14 +67,14 @@ _BY_DTYPE: dict[np.dtype[Any], ElementType] = {
 }
 
 
-def element_type(dtype: np.dtype[Any], what: str = "data") -> ElementType:
+def element_type(dtype: np.dtype[Any], what: str = "data has dtype") -> ElementType:
     """Return the element type of a NumPy dtype of any byte order.
 
     Parameters
     ----------
     dtype : numpy.dtype
     what : str
-        How an error names the thing that has this dtype.
+        How an error begins, before the dtype.
 
     Raises
     ------
@@ -89,5 +89,5 @@ def element_type(dtype: np.dtype[Any], what: str = "data") -> ElementType:
                 found = _BY_DTYPE[dtype] = candidate
                 break
         else:
-            raise UnsupportedTypeError(f"{what} has dtype {dtype}; allowed: {ALLOWED}")
+            raise UnsupportedTypeError(f"{what} {dtype}; allowed: {ALLOWED}")
     return found

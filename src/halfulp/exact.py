@@ -1,11 +1,12 @@
 """Exact values in plain Python, an oracle that shares no code with the kernels.
 
-May import arrays and element_types only; NumPy serves to view bits.
+May import arrays, element_types and spec.rules only; NumPy serves to view bits.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 
 from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, element_type
+from halfulp.spec.rules import normalize_axes, reduced_shape
 
 # Of each float type: bits of the significand field, bits of the exponent field.
 _FIELDS = {"bfloat16": (7, 8), "float16": (10, 5), "float": (23, 8), "double": (52, 11)}
 
 
-def exact_sum_square(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
+def exact_sum_square(
+    x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> Any:
     """Sum of squares along axes, exactly, without rounding or overflow.
 
     Slow and simple: it is meant to check faster ways.
@@ -29,6 +33,8 @@ def exact_sum_square(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
         As for `halfulp.sum_square`.
     axis : int or tuple of int, optional
         The axes to sum along; None means all.
+    keepdims : bool, optional
+        Whether summed axes stay, with length one.
 
     Returns
     -------
@@ -39,10 +45,8 @@ def exact_sum_square(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 
     Raises
     ------
-    UnsupportedTypeError
-        If `x` is not of one of the eight dtypes.
-    numpy.exceptions.AxisError, ValueError
-        If an axis is out of range or repeated.
+    UnsupportedTypeError, AxesError
+        Before any work, if an argument is not allowed.
 
     Examples
     --------
@@ -53,20 +57,19 @@ def exact_sum_square(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     >>> halfulp.exact_sum_square(np.int64([2**62, 1]))
     21267647932558653966460912964485513217
     """
-    array, _ = as_array(x)
-    kind = element_type(array.dtype)
-    axes = range(array.ndim) if axis is None else axis
-    normal = np.lib.array_utils.normalize_axis_tuple(axes, array.ndim)
+    array, _ = as_array(x, "x")
+    kind = element_type(array.dtype, "x has dtype")
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = range(array.ndim) if axis is None else given
+    normal = normalize_axes(axes, array.ndim, repeated="raise")
     kept = [i for i in range(array.ndim) if i not in normal]
     rows = array.transpose(*kept, *normal).reshape(
         *(array.shape[i] for i in kept), math.prod(array.shape[i] for i in normal)
     )
-    if not kept:
-        return _sum_of_row(rows, kind)
     result = np.empty(rows.shape[:-1], dtype=object)
     for index in np.ndindex(result.shape):
         result[index] = _sum_of_row(rows[index], kind)
-    return result
+    return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
 
 
 def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | float:

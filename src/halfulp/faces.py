@@ -16,10 +16,17 @@ from halfulp import _core
 from halfulp.arrays import Array, as_array, is_dask_array
 from halfulp.element_types import BY_CODE, ElementType, element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
-from halfulp.spec.rules import check_flag, normalize_axes, reduced_axes, reduced_shape
+from halfulp.spec.rules import (
+    axes_error,
+    check_flag,
+    normalize_axes,
+    reduced_axes,
+    reduced_shape,
+)
 
+_AXES = "a sequence of int or a 1-D array of int64"
 _SAME = 0  # for a code: the element type of the data
-_NO_DASK = "split_every is given, data is no Dask array; allowed: with Dask arrays only"
+_NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
 
 def sum_square(
@@ -99,27 +106,27 @@ def sum_square(
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
     lazy = type(x) is not np.ndarray and is_dask_array(x)
-    data, restore = (x, None) if lazy or type(x) is np.ndarray else as_array(x)
+    data, restore = (x, None) if lazy or type(x) is np.ndarray else as_array(x, "x")
     axes = None
     if axis is not None:
         given = axis if isinstance(axis, tuple | list) else (axis,)
         axes = normalize_axes(given, data.ndim, repeated="raise")
     target = _SAME
     if dtype is not None or out is not None:
-        target = target_type(element_type(data.dtype), dtype, out).code
+        target = target_type(element_type(data.dtype, "x has dtype"), dtype, out).code
     if overflow != "wrap" and overflow != "raise":
         raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
     checked = overflow == "raise"
     if lazy:
         if out is not None:
             raise ArgumentError("out is given with a Dask array; allowed: without")
-        return _reduce_lazily(x, axes, bool(keepdims), target, overflow, split_every)
+        return _reduce_lazily(x, "x", axes, bool(keepdims), target, overflow, split_every)
     if split_every is not None:
-        raise ArgumentError(_NO_DASK)
+        raise ArgumentError(_NO_DASK.format("x"))
     if out is not None:
         _reduce_into(out, data, axes, bool(keepdims), target, checked)
         return out
-    result = _reduce(data, axes, bool(keepdims), target, checked)
+    result = _reduce(data, "x", axes, bool(keepdims), target, checked)
     if restore is not None:
         return restore(result)
     return result if result.ndim else result[()]
@@ -180,21 +187,22 @@ def reduce_sum_square(
            [ 9., 16.]], dtype=float32)
     """
     lazy = is_dask_array(data)
-    array, restore = (data, None) if lazy else as_array(data)
+    array, restore = (data, None) if lazy else as_array(data, "data")
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     given = None if axes is None else _axes_list(axes)
     normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
     if lazy:
-        return _reduce_lazily(data, normal, keep, _SAME, "wrap", split_every)
+        return _reduce_lazily(data, "data", normal, keep, _SAME, "wrap", split_every)
     if split_every is not None:
-        raise ArgumentError(_NO_DASK)
-    result = _reduce(array, normal, keep)
+        raise ArgumentError(_NO_DASK.format("data"))
+    result = _reduce(array, "data", normal, keep)
     return result if restore is None else restore(result)
 
 
 def _reduce(
     data: Array,
+    what: str,
     axes: tuple[int, ...] | None,
     keepdims: bool,
     target: int = _SAME,
@@ -204,12 +212,13 @@ def _reduce(
     try:
         return _core.reduce(data, axes, keepdims, target, checked, out)
     except TypeError:
-        element_type(data.dtype)  # tells what is allowed
+        element_type(data.dtype, f"{what} has dtype")  # tells what is allowed
         raise
 
 
 def _reduce_lazily(
     data: Any,
+    what: str,
     axes: tuple[int, ...] | None,
     keepdims: bool,
     target: int,
@@ -218,9 +227,9 @@ def _reduce_lazily(
 ) -> Any:
     from halfulp.dask import reduce_dask_array
 
-    source = element_type(data.dtype)
+    source = element_type(data.dtype, f"{what} has dtype")
     into = source if target == _SAME else BY_CODE[target]
-    return reduce_dask_array(data, axes, keepdims, into, overflow, split_every)
+    return reduce_dask_array(data, what, axes, keepdims, into, overflow, split_every)
 
 
 def _axes_list(axes: Any) -> list[int]:
@@ -228,8 +237,10 @@ def _axes_list(axes: Any) -> list[int]:
     if isinstance(axes, list | tuple):
         return list(axes)
     tensor, _ = as_array(axes, "axes")
+    if tensor.ndim == 0:
+        raise axes_error(axes, _AXES)
     if tensor.ndim != 1:
-        raise AxesError(f"axes has rank {tensor.ndim}; allowed: a sequence or rank 1")
+        raise AxesError(f"axes has rank {tensor.ndim}; allowed: {_AXES}")
     if tensor.dtype != np.int64:
         raise AxesError(f"axes has dtype {tensor.dtype}; allowed: int64")
     values: list[int] = tensor.tolist()
@@ -250,15 +261,15 @@ def target_type(
         raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
     if dtype is None:
         assert out is not None
-        target = element_type(out.dtype, "out")
+        target = element_type(out.dtype, "out has dtype")
     else:
         try:
-            target = element_type(np.dtype(dtype), "the result")
+            target = element_type(np.dtype(dtype), "dtype is")
         except UnsupportedTypeError:
             raise
         except TypeError as error:
             raise ArgumentError(f"dtype is {dtype!r}, not a dtype: {error}") from error
-        if out is not None and element_type(out.dtype, "out") is not target:
+        if out is not None and element_type(out.dtype, "out has dtype") is not target:
             raise ArgumentError(
                 f"out has dtype {out.dtype}; allowed: {target.numpy_name}"
             )
@@ -266,9 +277,10 @@ def target_type(
         allowed = ", ".join(
             t.numpy_name for t in BY_CODE.values() if t.kind == source.kind
         )
+        which = "out has dtype" if dtype is None else "dtype is"
         raise UnsupportedTypeError(
-            f"the result of {source.numpy_name} data has dtype {target.numpy_name}; "
-            f"allowed: {allowed}"
+            f"{which} {target.numpy_name}; allowed for a sum of {source.numpy_name}: "
+            f"{allowed}"
         )
     return target
 
@@ -294,6 +306,7 @@ def _reduce_into(
         and not checked
         and not np.may_share_memory(out, data)
     )
-    result = _reduce(data, axes, keepdims, target, checked, out if direct else None)
+    direct_out = out if direct else None
+    result = _reduce(data, "x", axes, keepdims, target, checked, direct_out)
     if not direct:
         out[...] = result

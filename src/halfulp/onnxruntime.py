@@ -21,6 +21,8 @@ from halfulp import _core
 from halfulp.element_types import BY_CODE
 from halfulp.errors import EngineError
 
+__all__ = ["InferenceSession", "library_path", "register", "run"]
+
 # The first that has the interface which native/onnxruntime/abi.h declares.
 _OLDEST = (1, 17)
 
@@ -28,6 +30,10 @@ _BFLOAT16 = BY_CODE[16]
 _TENSOR_OF_BFLOAT16 = f"tensor({_BFLOAT16.name})"
 
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def library_path() -> str:

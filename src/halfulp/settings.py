@@ -44,7 +44,7 @@ def set_num_threads(n: int) -> None:
     ArgumentError
         If `n` is no such number.
     """
-    _core.set_thread_limit(_threads(n, "the number of threads"))
+    _core.set_thread_limit(_threads(n, "n"))
 
 
 @contextmanager

@@ -71,6 +71,9 @@ class SumSquare:
     Sums of integers are exact below 2**127, which those of 32 bits never reach. From
     there on `result` is still exact modulo 2^N, and `exact` raises.
 
+    Python's ``sum`` adds objects of one shape, and ``float`` gives the exact sum of an
+    object of shape (), rounded once to binary64.
+
     One object must not be changed by several Python threads at once.
 
     Examples
@@ -162,11 +165,10 @@ class SumSquare:
         SumOverflowError
             Before any work, if there would be more than 2**63 - 1 squares in a sum.
         """
-        data, _ = as_array(array)
-        found = element_type(data.dtype)
-        if found is not self._element:
+        data, _ = as_array(array, "array")
+        if data.dtype.newbyteorder("=") != self.dtype:
             raise UnsupportedTypeError(
-                f"data has dtype {data.dtype}; allowed: {self._element.numpy_name}, "
+                f"array has dtype {data.dtype}; allowed: {self._element.numpy_name}, "
                 "the type of the sums"
             )
         if axis is None:
@@ -177,7 +179,7 @@ class SumSquare:
         kept = reduced_shape(data.shape, axes, False)
         if kept != self._shape:
             raise ArgumentError(
-                f"data of shape {data.shape} without axes {axes} has shape {kept}; "
+                f"array of shape {data.shape} without axes {axes} has shape {kept}; "
                 f"allowed: {self._shape}, that of the sums"
             )
         count = self._counted(math.prod(data.shape[i] for i in axes))
@@ -232,6 +234,12 @@ class SumSquare:
             return NotImplemented
         return self.copy().merge(other)
 
+    def __radd__(self, other: object) -> Self:
+        # Python's sum() begins with the integer 0.
+        if type(other) is not int or other != 0:
+            return NotImplemented
+        return self.copy()
+
     def __iadd__(self, other: object) -> Self:
         if not isinstance(other, SumSquare):
             return NotImplemented
@@ -265,10 +273,13 @@ class SumSquare:
             target = target_type(target, dtype, None)
         if overflow not in ("wrap", "raise"):
             raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
-        flat = _core.round_states(
-            self._states, self._element.code, target.code, overflow == "raise"
-        )
-        return flat.reshape(self._shape)[()]
+        return _core.round_states(
+            self._states,
+            self._shape,
+            self._element.code,
+            target.code,
+            overflow == "raise",
+        )[()]
 
     def exact(self) -> Any:
         """Return the sums without rounding, as `halfulp.exact_sum_square` does.
@@ -303,6 +314,16 @@ class SumSquare:
                 f"a sum of {self.type} squares is 2**127 or more; allowed: below"
             )
         return total
+
+    def __float__(self) -> float:
+        # The exact sum rounded once, whatever the type of the elements.
+        if self._shape:
+            raise UnsupportedTypeError(
+                f"a SumSquare of shape {self._shape} is no float; allowed: of shape ()"
+            )
+        if self._element.kind == "integer":
+            return float(self.exact())
+        return float(self.result("float64"))
 
     def to_bytes(self) -> bytes:
         """Return all of it as bytes, the same on every platform.
@@ -465,6 +486,13 @@ class SumSquare:
         <SumSquare: float, shape (2, 3), count 0>
         """
         normal = _check_shape(shape)
+        if order not in ("C", "F"):
+            raise ArgumentError(f"order is {order!r}; allowed: 'C' or 'F'")
+        for part in parts:
+            if not isinstance(part, SumSquare):
+                raise ArgumentError(
+                    f"parts has a {part.__class__.__name__}; allowed: SumSquare only"
+                )
         kinds = {(part.type, part.count) for part in parts}
         if len(kinds) != 1:
             raise ArgumentError(
@@ -521,7 +549,7 @@ def _element(type: Any) -> ElementType:
     if named is not None:
         return named
     try:
-        return element_type(np.dtype(type), "the sum")
+        return element_type(np.dtype(type), "type is")
     except UnsupportedTypeError:
         raise
     except TypeError as error:

@@ -23,3 +23,7 @@ __all__ = [
     "infer_shapes",
     "run_model",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -25,7 +25,7 @@ from onnx import (
 from onnx.defs import OpSchema
 from onnx.shape_inference import InferenceContext
 
-from halfulp.errors import ArgumentError, AxesError
+from halfulp.errors import ArgumentError
 from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
@@ -46,6 +46,7 @@ from halfulp.onnx.validate import check_types
 from halfulp.spec.rules import (
     OPERATOR,
     VERSIONS,
+    axes_error,
     check_flag,
     reduced_axes,
     reduced_shape,
@@ -114,10 +115,18 @@ def infer_shape(
         raise ArgumentError(
             f"noop_with_empty_axes is 1, which {version} lacks; allowed: from opset 18 on"
         )
-    known = not isinstance(axes, str) and (axes is None or isinstance(axes, Iterable))
-    if axes != "unknown" and not known:
-        raise AxesError(f"axes is {axes!r}; allowed: integers, 'unknown' or None")
+    if isinstance(axes, str) or axes is None:
+        wrong = axes not in ("unknown", None)
+    else:
+        try:
+            axes, wrong = tuple(axes), False
+        except TypeError:
+            wrong = True
+    if wrong:
+        raise axes_error(axes, "a sequence of integers, 'unknown' or None")
     if shape is not None:
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise ArgumentError(f"shape is {shape!r}; allowed: a sequence or None")
         for size in shape:
             _check_dimension(size)
     return _shape(shape, axes, keep, noop, "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -106,6 +107,15 @@ def check_flag(name: str, value: object, where: str = "") -> bool:
     if number not in (0, 1):
         raise ArgumentError(f"{where}{name} is {value!r}; allowed: 0 or 1")
     return number == 1
+
+
+def axes_error(axes: object, allowed: str) -> AxesError:
+    """Return the error for axes that are no list; a lone axis is told how to be one."""
+    hint = ""
+    if not isinstance(axes, bool):
+        with suppress(TypeError):
+            hint = f"; write [{operator.index(axes)}]"  # type: ignore[arg-type]
+    return AxesError(f"axes is {axes!r}; allowed: {allowed}{hint}")
 
 
 def normalize_axes(
