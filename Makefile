@@ -153,6 +153,7 @@ docs: .venv/docs
 bench: .venv/bench
 	$(BIN)/halfulp bench --memory --json benchmarks/results/speed.json
 	$(BIN)/halfulp bench onnxruntime --json benchmarks/results/onnxruntime.json
+	$(BIN)/halfulp bench accuracy --json benchmarks/results/accuracy.json
 	$(BIN)/python benchmarks/claims.py
 
 # The table "What others give" of the README.

@@ -1,27 +1,35 @@
 """Write each measured figure and table of the documents from what is in results/.
 
-    python benchmarks/claims.py           writes README.md, docs/benchmarks*.md and .svg
+    python benchmarks/claims.py           writes README.md and what docs/ has of it
     python benchmarks/claims.py --check   writes nothing; exits with 1 if a text differs
 
 Nothing is measured here: `make bench`, `peers`, `scale` and `conformance` do, with date,
-machine and versions. Pictures need matplotlib; --check does not look at them.
+machine and versions.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 import sys
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import conformance
 from halfulp.bench import report
-from halfulp.bench.results import Run, load
+from halfulp.bench.plot import draw
+from halfulp.bench.results import Measured, Run, load
 from halfulp.conformance import report as conformance_report
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
+
+
+_CLAIM = "<!-- How fast: written by benchmarks/claims.py. -->\n"
 
 
 def peers_table(result: dict[str, Any]) -> str:
@@ -51,9 +59,60 @@ def readme(text: str, result: dict[str, Any]) -> str:
     return f"{text[:start]}{table}\n\n{peers_note(result)} {text[end:]}"
 
 
+_LARGE = 8 << 20
+
+
+def _span(rows: Iterable[Measured]) -> str:
+    found = [row.of_limit for row in rows]
+    return f"{min(found):.2f} to {max(found):.2f}"
+
+
+def speed_claim(run: Run, page: str) -> str:
+    """How fast halfulp is, in words that the speed page shows the figures of."""
+    one = [row for row in run.rows if row.times and row.threads == 1]
+
+    def of(*cells: str) -> str:
+        return _span(row for row in one if row.cell in cells)
+
+    compared = [r for r in run.rows if r.times and r.peers and r.nbytes >= _LARGE]
+    ratios = [row.ratio_to(row.peers[0]) for row in compared]
+    peers = dict.fromkeys(name.split(".")[0] for name in run.settings["peers"])
+    *first, last = peers
+    text = (
+        f"Speed is measured against that of `numpy.vdot` reading memory: one thread sums "
+        f"long rows at {of('flat', 'rows', 'fortran-0')} times that, along other axes at "
+        f"{of('columns', 'middle', 'channels', 'fortran-1')}, rows of 16 elements at "
+        f"{of('short-rows')}. Of {len(ratios)} reductions of 8 MiB or more, "
+        f"{sum(ratio >= 1 for ratio in ratios)} are at least as fast as in the fastest "
+        f"of {', '.join(first)} and {last}, the worst at {min(ratios):.2f} times its "
+        f"speed: [all figures]({page})."
+    )
+    return "\n".join(textwrap.wrap(text, 88, break_on_hyphens=False))
+
+
+def with_claim(text: str, run: Run, page: str) -> str:
+    """A document with its paragraph on speed as measured."""
+    start = text.index(_CLAIM) + len(_CLAIM)
+    end = text.index("<!-- end -->", start)
+    return f"{text[:start]}{speed_claim(run, page)}\n{text[end:]}"
+
+
+def limits(text: str, run: Run) -> str:
+    """docs/limits.md with the speed of short sums as measured."""
+    short = [
+        row
+        for row in run.rows
+        if row.cell in ("short-rows", "few-rows")
+        and row.type in ("float16", "bfloat16")
+        and row.threads == 1
+    ]
+    return re.sub(r"run at [\d.]+ to [\d.]+ of", f"run at {_span(short)} of", text)
+
+
 def speed(run: Run) -> str:
     """docs/benchmarks.md: what was measured, and the notes on it."""
-    return report.markdown(run) + (ROOT / "benchmarks/notes.md").read_text("utf-8")
+    notes = (ROOT / "benchmarks/notes.md").read_text("utf-8")
+    return report.markdown(run, "benchmarks.svg") + notes
 
 
 _SCALE = """\
@@ -123,17 +182,40 @@ def verdicts(path: Path) -> str:
     return conformance_report.markdown(runs, command)
 
 
+def pictures() -> dict[Path, str]:
+    """The pictures of docs/, each as wide as its page."""
+    runs = {
+        "benchmarks": load(RESULTS / "speed.json"),
+        "benchmarks-onnxruntime": load(RESULTS / "onnxruntime.json"),
+        "benchmarks-accuracy": load(RESULTS / "accuracy.json"),
+    }
+    # The README has the panel of the type that most arrays have.
+    accuracy = runs["benchmarks-accuracy"]
+    rows = [r for r in accuracy.rows if (r.type, r.values) == ("float32", "normal")]
+    runs["accuracy-float32"] = dataclasses.replace(accuracy, rows=rows)
+    return {ROOT / f"docs/{k}.svg": draw(run, "100%") for k, run in runs.items()}
+
+
 def texts() -> dict[Path, str]:
     """Each document that holds what was measured, as it should be."""
     peers = json.loads((RESULTS / "peers.json").read_text("utf-8"))
     path = ROOT / "README.md"
+    measured = load(RESULTS / "speed.json")
+    index, limit = ROOT / "docs/index.md", ROOT / "docs/limits.md"
+    with_table = readme(path.read_text("utf-8"), peers)
     larger = json.loads((RESULTS / "scale.json").read_text("utf-8"))
     return {
-        path: readme(path.read_text("utf-8"), peers),
-        ROOT / "docs/benchmarks.md": speed(load(RESULTS / "speed.json")),
+        path: with_claim(with_table, measured, "docs/benchmarks.md"),
+        index: with_claim(index.read_text("utf-8"), measured, "benchmarks.md"),
+        limit: limits(limit.read_text("utf-8"), measured),
+        ROOT / "docs/benchmarks.md": speed(measured),
         ROOT / "docs/benchmarks-onnxruntime.md": report.markdown(
-            load(RESULTS / "onnxruntime.json")
+            load(RESULTS / "onnxruntime.json"), "benchmarks-onnxruntime.svg"
         ),
+        ROOT / "docs/benchmarks-accuracy.md": report.markdown(
+            load(RESULTS / "accuracy.json"), "benchmarks-accuracy.svg"
+        ),
+        **pictures(),
         ROOT / "docs/conformance.md": verdicts(RESULTS / "conformance.json"),
         ROOT / "docs/scale.md": scale(larger),
     }
@@ -147,16 +229,8 @@ def main() -> int:
         for path in found:
             print(f"{path.relative_to(ROOT)} differs from benchmarks/results")
         return bool(found)
-    from halfulp.bench.plot import draw
-
     for path, text in wanted.items():
         path.write_text(text, "utf-8")
-    for name, picture in (
-        ("speed", "benchmarks"),
-        ("onnxruntime", "benchmarks-onnxruntime"),
-    ):
-        image = draw(load(RESULTS / f"{name}.json"), ".svg")
-        (ROOT / f"docs/{picture}.svg").write_bytes(image)
     return 0
 
 

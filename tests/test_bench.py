@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 import itertools
 import json
 import math
@@ -13,8 +12,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -239,7 +240,7 @@ def test_nothing_of_the_peers_is_imported_before_it_is_measured() -> None:
     code = (
         "import sys, halfulp.cli, halfulp.bench.command, halfulp.bench.peers\n"
         "halfulp.cli.main(['--help'])\n"
-        "names = {'torch', 'onnxruntime', 'numkong', 'bottleneck', 'matplotlib'}\n"
+        "names = {'torch', 'onnxruntime', 'numkong', 'bottleneck'}\n"
         "assert not names & set(sys.modules), names & set(sys.modules)\n"
         "code = halfulp.cli.main(['bench', '--help'])\n"
         "assert not names & set(sys.modules), names & set(sys.modules)\n"
@@ -381,23 +382,137 @@ def test_verdicts_name_the_worst_row() -> None:
     assert (threads.worst, threads.misses, threads.rows) == (1.5, 1, 1)
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
-def test_pictures_are_drawn(run: Run) -> None:
-    pytest.importorskip("matplotlib")
-    few = [row for row in run.rows if row.type in ("float32", "float16")]
-    run = dataclasses.replace(run, rows=few)
-    assert plot.draw(run, ".png").startswith(b"\x89PNG")
-    assert b"</svg>" in plot.draw(run, ".svg")
+SVG = "{http://www.w3.org/2000/svg}"
+each_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
 
 
-def test_pictures_need_a_format_and_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        ArgumentError, match=r"'x\.gif'; allowed: a name in \.svg or \.png"
-    ):
-        plot.check_plot(Path("x.gif"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ArgumentError, match="install halfulp with the extra 'plot'"):
-        plot.check_plot(Path("x.svg"))
+def extents(
+    element: ElementTree.Element, x: float, width: float
+) -> Iterator[tuple[str, float, float]]:
+    """Each text with where it begins and ends, if no letter is wider than most are."""
+
+    def at(value: str) -> float:
+        return float(value[:-1]) / 100 * width if value.endswith("%") else float(value)
+
+    for child in element:
+        start = x + at(child.get("x", "0"))
+        if child.tag == f"{SVG}svg":
+            yield from extents(child, start, at(child.get("width", "100%")))
+        if child.tag == f"{SVG}text":
+            name = child.get("class", "").split()
+            letter = 8.2 if "title" in name else 6.1 if "small" in name else 6.6
+            text = child.text or ""
+            long = letter * len(text)
+            start += float(child.get("dx", "0"))
+            start -= long if "end" in name else long / 2 if "middle" in name else 0
+            yield text, start, start + long
+
+
+def texts_of(picture: str) -> list[str]:
+    return [e.text or "" for e in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+
+
+@each_run
+@pytest.mark.parametrize("width", [340, 720])
+def test_no_text_of_a_picture_is_cut_off_on_a_phone_or_a_desk(
+    run: Run, width: int
+) -> None:
+    found = [*extents(ElementTree.fromstring(plot.draw(run)), 0, width)]
+    assert len(found) > 50
+    for text, start, end in found:
+        assert -1 <= start <= end <= width + 1, text
+
+
+@each_run
+def test_pictures_are_small_have_a_title_and_are_the_same_every_time(run: Run) -> None:
+    picture = plot.draw(run, "100%")
+    root = ElementTree.fromstring(picture)
+    assert root.get("width") == "100%"
+    assert root.get("viewBox") is None  # else text would shrink with the page
+    (title,) = root.iter(f"{SVG}title")
+    assert title.get("id") == root.get("aria-labelledby")
+    assert len(picture) < 60_000
+    assert plot.draw(run, "100%") == picture
+    assert "url(" not in picture
+    assert "<path" not in picture
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts
+        ]
+        return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [plot.LIGHT, plot.DARK], ids=["light", "dark"])
+def test_pictures_are_told_apart_in_light_and_dark(scheme: plot.Scheme) -> None:
+    assert contrast("#ffffff", "#767676") == pytest.approx(4.54, abs=0.01)
+    for ink in (scheme.ink, scheme.muted):
+        assert contrast(ink, scheme.paper) >= 4.5
+    for colour in scheme.series:
+        assert contrast(colour, scheme.paper) >= 3
+    assert len({*scheme.series}) == len(scheme.series)
+    picture = plot.draw(RUNS[0])
+    light, dark = picture.split("@media(prefers-color-scheme:dark)")
+    half = dark if scheme is plot.DARK else light
+    for colour in (scheme.paper, scheme.ink, scheme.muted, scheme.line, *scheme.series):
+        assert colour in half
+
+
+def test_the_picture_of_speed_names_the_limit_and_peers_and_leaves_out_empty_rows() -> (
+    None
+):
+    run = a_run()
+    shown = texts_of(plot.draw(run))
+    types = [text for text in shown if text in TYPES]
+    assert types == [*TYPES]
+    assert shown.count("the limit: numpy.vdot") == len(TYPES)
+    assert {f"0.5{plot.TIMES}", f"1{plot.TIMES}", "halfulp", "the fastest peer"} <= {
+        *shown
+    }
+    large = [r for r in run.rows if r.times and r.nbytes >= 1 << 14]
+    for cell in CELLS:
+        # A label for each row with figures, none for ties of integers.
+        assert shown.count(cell) == sum(row.cell == cell for row in large), cell
+    assert shown.count("numkong.moments") == len(large)
+
+
+def test_the_picture_of_sessions_writes_ratios_as_such() -> None:
+    shown = texts_of(plot.draw(sessions_run()))
+    ratios = {f"{number}{plot.TIMES}" for number in ("1", "2", "5", "10", "10.0")}
+    assert {*ratios, "as fast as without"} <= {*shown}
+    assert not any("10⁰" in text or "uint" in text for text in shown)
+
+
+def test_the_picture_of_errors_has_a_line_and_a_legend_for_each_library() -> None:
+    run = accuracy_run()
+    picture = plot.draw(run)
+    panels = len(ACCURACY_TYPES) * len(DISTRIBUTIONS)
+    assert picture.count("<polyline") == 2 * panels + 2
+    shown = texts_of(picture)
+    assert shown.count("half an ulp") == panels
+    assert shown.count("halfulp") == shown.count("numpy") == 1
+    assert {"10", "100", "10³", "10⁷"} <= {*shown}
+    fewer = dataclasses.replace(run, rows=[r for r in run.rows if r.who == "halfulp"])
+    assert plot.draw(fewer).count("<polyline") == panels + 1
+
+
+def test_a_picture_of_nothing_is_refused() -> None:
+    for run in RUNS:
+        with pytest.raises(ArgumentError, match=r"."):
+            plot.draw(dataclasses.replace(run, rows=[]))
+
+
+def test_pictures_need_a_format() -> None:
+    with pytest.raises(ArgumentError, match=r"'x\.png'; allowed: a name in \.svg"):
+        plot.check_plot(Path("x.png"))
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
@@ -463,9 +578,7 @@ def test_halfulp_is_within_half_an_ulp(type_name: str) -> None:
 def test_a_run_from_end_to_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = {"--json": "run.json", "--markdown": "run.md"}
-    if importlib.util.find_spec("matplotlib"):
-        files["--plot"] = "run.svg"
+    files = {"--json": "run.json", "--markdown": "run.md", "--plot": "run.svg"}
     outputs = [word for k, v in files.items() for word in (k, str(tmp_path / v))]
     options = ["--cells", "small,1MiB", "--types", "float32", "--threads", "1,2"]
     options += ["--repeats", "1", "--peers", "numpy", "--quick", "--memory"]
@@ -494,6 +607,7 @@ def test_a_run_from_end_to_end(
         "halfulp bench --quick --types float32 --cells small,1MiB --threads 1,2 "
         "--repeats 1 --peers numpy --memory"
     )
+    assert "(run.svg)\n" in (tmp_path / "run.md").read_text()
     again = tmp_path / "again.json"
     saved = str(tmp_path / "run.json")
     assert cli.main(["bench", "--from", saved, "--json", str(again)]) == 0
@@ -558,7 +672,7 @@ def test_sessions_from_end_to_end(
         ("--repeats 0", "--repeats is 0; allowed: 1 or more"),
         ("--json no/such/folder.json", "does not exist"),
         ("--markdown .", "exists and is no file"),
-        ("--plot x.gif", "allowed: a name in .svg or .png"),
+        ("--plot x.gif", "allowed: a name in .svg"),
         ("--from none.json", "cannot read 'none.json'"),
         ("accuracy --types int32", "no type 'int32'; allowed: float32"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 import claims
 import conformance
+from halfulp.bench import results
 from halfulp.cases import load
 from halfulp.conformance import report
 from halfulp.conformance.results import to_json
@@ -29,6 +30,27 @@ def test_a_changed_figure_is_found() -> None:
     assert claims.readme(text, peers) == text
     peers["rows"][3]["ONNX Runtime"] = "921697.57"
     assert claims.readme(text, peers) != text
+
+
+def test_claims_of_speed_follow_the_figures() -> None:
+    run = results.load(claims.RESULTS / "speed.json")
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert claims.with_claim(text, run, "docs/benchmarks.md") == text
+    (row,) = (
+        row
+        for row in run.rows
+        if (row.cell, row.type, row.threads) == ("short-rows", "bfloat16", 1)
+    )
+    row.times["halfulp"] = [4 * time for time in row.times["halfulp"]]
+    slower = claims.with_claim(text, run, "docs/benchmarks.md")
+    assert "rows of 16 elements at 0.08 to" in " ".join(slower.split())
+    assert claims.limits("run at 0.3 to 0.4 of", run) == "run at 0.08 to 0.44 of"
+
+
+def test_no_document_claims_a_speed_that_was_not_measured() -> None:
+    for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "pyproject.toml"):
+        text = re.sub(r"\s+", " ", path.read_text("utf-8"))
+        assert not re.search(r"(?i)speed of memory|memory speed|blazing", text), path
 
 
 def test_every_result_names_date_machine_and_versions() -> None:

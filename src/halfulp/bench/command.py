@@ -7,6 +7,7 @@ this module imports typer.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,9 +57,7 @@ _Json = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write all that was measured."),
 ]
-_Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE.svg|png", help="Draw a picture.")
-]
+_Plot = Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw a picture.")]
 _Markdown = Annotated[
     Path | None, typer.Option(metavar="FILE.md", help="Write the tables.")
 ]
@@ -358,9 +357,10 @@ def _finish(
     if as_json is not None:
         write_whole(as_json, to_json(run).encode())
     if markdown is not None:
-        write_whole(markdown, report.markdown(run).encode())
+        picture = os.path.relpath(plot, markdown.parent) if plot else ""
+        write_whole(markdown, report.markdown(run, picture).encode())
     if plot is not None:
-        write_whole(plot, draw(run, plot.suffix))
+        write_whole(plot, draw(run).encode())
     console = Console(markup=False, emoji=False, highlight=False)
     tables = report.tables(run)
     if run.kind != "accuracy":

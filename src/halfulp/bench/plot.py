@@ -1,206 +1,442 @@
-"""A run as a picture.
+"""A run as a picture: an SVG that is as wide as the page that shows it.
 
-May import errors, cells and results only; and matplotlib, when a picture is drawn.
+May import errors, html, cells and results only. Places across are fractions of the
+width and sizes of text are pixels, so that a picture is read on a phone as on a desk;
+its colours follow the colour scheme of the page around it.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import io
 import math
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from halfulp.bench.cells import SMALL_BYTES
 from halfulp.bench.results import HALFULP, RUNTIME, Errors, Measured, Run
 from halfulp.errors import ArgumentError
+from halfulp.html import escape
 
-_FORMATS = (".svg", ".png")
 
-# Of Okabe and Ito's palette, told apart with every kind of colour vision.
-_BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#666666"
-_OTHERS = ("#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999", "#7A5C00")
-_COLORS = (_BLUE, *_OTHERS)
-_MARKERS = "osD^vPX"
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """Colours: of the ground, text, lesser text, lines, then halfulp and its peers.
+
+    Texts have a contrast of 4.5 on the ground, what is drawn one of 3 (WCAG AA). Peers
+    are told apart by a name beside them or by dashes too, not by colour alone.
+    """
+
+    paper: str
+    ink: str
+    muted: str
+    line: str
+    series: tuple[str, ...]
+
+
+LIGHT = Scheme(
+    paper="#ffffff",
+    ink="#1c1e21",
+    muted="#5b626b",
+    line="#d5d9de",
+    series=(
+        *("#0072b2", "#d55e00", "#00805c", "#b0457f"),
+        *("#7a5c00", "#6a51a3", "#c1272d", "#555b63"),
+    ),
+)
+DARK = Scheme(
+    paper="#1a1c1e",
+    ink="#e3e6ea",
+    muted="#a0a8b2",
+    line="#3c4249",
+    series=(
+        *("#56b4e9", "#ff9e4a", "#3fcf9f", "#f19ac6"),
+        *("#e0c040", "#b7a3f0", "#ff7f86", "#b8c0c8"),
+    ),
+)
+_DASHES = ("", "", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 4")
+
+# Pixels across that a picture is made for at least: what a phone's page has.
+_LEAST_WIDTH = 320
+# Of a letter of small text, with every common font.
+_LETTER = 6.6
+# The widest line of a heading, in letters.
+_LETTERS = 46
+# Where the labels of rows end, where bars start, and how much they have, in percent.
+_LABELS, _START, _SPAN = 27.5, 29.0, 68.0
+# The same of lines, whose labels are numbers.
+_LINES_LABELS, _LINES_START, _LINES_SPAN = 12.0, 13.0, 84.0
+# Of a power of ten.
+_DECADE = 26
 # Errors below this, zero among them, are drawn here.
 _LEAST_ULPS = 0.1
+TIMES = "\N{MULTIPLICATION SIGN}"
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def check_plot(path: Path) -> None:
     """Raise an ArgumentError unless `draw` can make a picture of that name."""
-    if path.suffix not in _FORMATS:
-        allowed = " or ".join(_FORMATS)
-        raise ArgumentError(f"the picture is {path.name!r}; allowed: a name in {allowed}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ArgumentError(
-            "pictures need matplotlib: install halfulp with the extra 'plot'"
-        )
+    if path.suffix != ".svg":
+        raise ArgumentError(f"the picture is {path.name!r}; allowed: a name in .svg")
 
 
-def draw(run: Run, suffix: str) -> bytes:
-    """Return a picture of a run.
+def draw(run: Run, width: str = "720") -> str:
+    """Return a picture of a run: the text of an SVG file, the same for the same run.
 
     Parameters
     ----------
     run : Run
-    suffix : {".svg", ".png"}
+    width : str, optional
+        Of the whole: pixels, or "100%" for a page that gives it a width.
 
-    Returns
-    -------
-    bytes
-        The content of the file; the same for the same run.
+    Raises
+    ------
+    ArgumentError
+        If the run has no figure that the picture would show.
     """
-    matplotlib = importlib.import_module("matplotlib")
-    settings = {"font.size": 9, "svg.hashsalt": HALFULP, "axes.spines.top": False}
-    with matplotlib.rc_context(settings | {"axes.spines.right": False}):
-        figure = importlib.import_module("matplotlib.figure").Figure(layout="constrained")
-        if run.kind == "accuracy":
-            title = _draw_accuracy(figure, run.rows)
-        elif run.kind == "onnxruntime":
-            title = _draw_sessions(figure, run.rows)
-        else:
-            title = _draw_speed(figure, run.rows)
-        machine = f"{run.machine.get('cpu', '')}, {run.machine['date']}"
-        figure.suptitle(f"{title}\n{machine}")
-        content = io.BytesIO()
-        metadata = {"Date": None} if suffix == ".svg" else None
-        figure.savefig(content, format=suffix[1:], dpi=120, metadata=metadata)
-    return content.getvalue()
+    if run.kind == "accuracy":
+        title, parts = _accuracy(run.rows)
+    elif run.kind == "onnxruntime":
+        title, parts = _sessions(run.rows)
+    else:
+        title, parts = _speed(run.rows)
+    lines = []
+    y = 10.0
+    for line in textwrap.wrap(title, _LETTERS - 6):
+        y += 19
+        lines.append(_text("2%", y, line, "title"))
+    machine = f"{run.machine.get('cpu', '')}, {run.machine['date']}"
+    for line in textwrap.wrap(machine, _LETTERS + 4):
+        y += 15
+        lines.append(_text("2%", y, line, "small muted"))
+    y += 10
+    for part in parts:
+        height, drawn = part(y)
+        lines += drawn
+        y += height
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
+        f'height="{math.ceil(y) + 6}" role="img" aria-labelledby="t">'
+    )
+    ground = '<rect class="paper" width="100%" height="100%" rx="6"/>'
+    titled = f'<title id="t">{escape(title)}</title>'
+    return "\n".join([head, titled, _style(), ground, *lines, "</svg>"]) + "\n"
 
 
-def _draw_speed(figure: Any, rows: list[Measured]) -> str:
-    """Draw the panels and the legend, and return the title."""
+# What draws a part of a picture from a y on, and says how high it is.
+_Part = Callable[[float], tuple[float, list[str]]]
+
+
+def _style() -> str:
+    def colours(scheme: Scheme) -> str:
+        rules = [f".paper{{fill:{scheme.paper}}}", f"text{{fill:{scheme.ink}}}"]
+        rules += [f".over{{stroke:{scheme.paper}}}"]
+        rules += [f".muted{{fill:{scheme.muted}}}"]
+        rules += [f".line{{stroke:{scheme.line}}}", f".at{{stroke:{scheme.muted}}}"]
+        for i, colour in enumerate(scheme.series):
+            rules.append(f".s{i}{{fill:{colour};stroke:{colour}}}")
+        return "".join(rules)
+
+    dashes = "".join(
+        f".s{i}{{stroke-dasharray:{dash}}}" for i, dash in enumerate(_DASHES) if dash
+    )
+    return f"""<style>
+text{{font:12px system-ui,"Segoe UI",Roboto,"Liberation Sans",sans-serif}}
+.title{{font-size:15px;font-weight:600}}.type{{font-size:13px;font-weight:600}}
+.small{{font-size:11px}}.over{{paint-order:stroke;stroke-width:3}}.end{{text-anchor:end}}.middle{{text-anchor:middle}}
+rect{{stroke:none}}polyline{{fill:none!important;stroke-width:2}}{dashes}
+.at{{stroke-width:1.5}}.halfulp{{stroke-width:6;stroke-opacity:.5}}
+{colours(LIGHT)}
+@media(prefers-color-scheme:dark){{{colours(DARK)}}}
+</style>"""
+
+
+def _text(x: str, y: float, words: str, name: str = "", dx: int = 0) -> str:
+    shifted = f' dx="{dx}"' if dx else ""
+    named = f' class="{name}"' if name else ""
+    return f'<text x="{x}" y="{_n(y)}"{shifted}{named}>{escape(words)}</text>'
+
+
+def _across(fraction: float) -> str:
+    return f"{_n(100 * fraction)}%"
+
+
+def _n(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _legend(names: Sequence[str], marks: Sequence[str]) -> _Part:
+    """What each colour is: two in a line, so that none is cut off on a phone."""
+
+    def drawn(y: float) -> tuple[float, list[str]]:
+        lines = []
+        for i, (name, mark) in enumerate(zip(names, marks, strict=True)):
+            x, at = 2 + 48 * (i % 2), y + 14 + 18 * (i // 2)
+            swatch = (
+                f'<svg x="{x}%" y="{_n(at - 10)}" width="24" height="12">{mark}</svg>'
+            )
+            lines.append(swatch + _text(f"{x}%", at, name, dx=30))
+        return 18 * math.ceil(len(names) / 2) + 8, lines
+
+    return drawn
+
+
+def _bar(series: int) -> str:
+    return f'<rect class="s{series}" width="24" height="10"/>'
+
+
+def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
     threads = min((row.threads for row in rows), default=1)
     measured = [row for row in rows if row.times and row.threads == threads]
     if not measured:
         raise ArgumentError("every cell was skipped; allowed in a picture: one at least")
     # The limit of small cells is the time of a call, not the memory's speed.
     shown = [row for row in measured if row.nbytes >= SMALL_BYTES] or measured
-    types = list(dict.fromkeys(row.type for row in shown))
-    cells = list(dict.fromkeys(row.cell for row in shown))
-    columns = min(4, len(types))
-    lines = math.ceil(len(types) / columns)
-    figure.set_size_inches(2 + 3 * columns, 1.8 + lines * (0.5 + 0.29 * len(cells)))
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
-    widest = max(row.of_limit * max(1, _of_peer(row)) for row in shown)
-    for axes, type_name in zip(grid.flat, types, strict=False):
-        of_type = {row.cell: row for row in shown if row.type == type_name}
-        axes.set_title(type_name, fontweight="bold", loc="left")
-        axes.axvline(1, color=_GREY, linewidth=1, zorder=0)
-        for y, cell in enumerate(cells):
-            if cell in of_type:
-                _draw_bars(axes, y, of_type[cell])
-        axes.set_xlim(0, max(1.1, widest * 1.35))
-        axes.tick_params(axis="y", length=0)
-        axes.tick_params(axis="x", labelbottom=True)
-    grid[0, 0].set_yticks(range(len(cells)), cells)
-    grid[0, 0].invert_yaxis()
-    for axes in grid.flat[len(types) :]:
-        axes.set_visible(False)
-    _draw_legend(figure, grid)
-    return f"Speed as a fraction of the limit, {threads} thread{'s' * (threads > 1)}"
+    room = _LEAST_WIDTH * _SPAN / 100
+    # What is left beside the longest bar of a peer holds its name.
+    greatest = max(
+        max(1.1, row.of_limit, _of_peer(row) / (1 - _beside(row) / room)) for row in shown
+    )
+
+    def at(value: float) -> float:
+        return value / greatest
+
+    ticks = {at(i / 2): f"{_n(i / 2)}{TIMES}" for i in range(1, int(2 * greatest) + 1)}
+
+    def bars(row: Measured) -> Iterator[tuple[float, float, int, str]]:
+        yield 0, at(row.of_limit), 0, ""
+        if row.peers:
+            yield 0, at(_of_peer(row)), 1, row.peers[0]
+
+    panels = [
+        _bars(type_name, {r.cell: [*bars(r)] for r in shown if r.type == type_name})
+        for type_name in dict.fromkeys(row.type for row in shown)
+    ]
+    axis = {0.0: "0", **ticks}
+    plural = "s" * (threads > 1)
+    title = f"Speed of {threads} thread{plural}, as a multiple of the limit"
+    legend = _legend(["halfulp", "the fastest peer"], [_bar(0), _bar(1)])
+    return title, [
+        legend,
+        *(panel(axis, at(1), "the limit: numpy.vdot") for panel in panels),
+    ]
 
 
-def _draw_bars(axes: Any, y: int, row: Measured) -> None:
-    axes.barh(y - 0.19, row.of_limit, 0.36, color=_BLUE, label="halfulp")
-    if row.peers:
-        length = row.of_limit * _of_peer(row)
-        axes.barh(y + 0.19, length, 0.36, color=_ORANGE, label="the fastest peer")
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-        axes.text(
-            length + 0.02,
-            y + 0.21,
-            row.peers[0],
-            va="center",
-            fontsize=6,
-            color=_GREY,
-            bbox=box,
-        )
+def _of_peer(row: Measured) -> float:
+    """The speed of the fastest peer, as a fraction of the limit."""
+    return row.of_limit / row.ratio_to(row.peers[0]) if row.peers else 0
 
 
-def _draw_sessions(figure: Any, rows: list[Measured]) -> str:
-    """Draw a panel for each type, and return the title."""
+def _beside(row: Measured) -> float:
+    return _LETTER * len(row.peers[0]) + 6 if row.peers else 0
+
+
+def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
     compared = [row for row in rows if row.peers]
     if not compared:
         raise ArgumentError("the runtime has no kernel for these types, to compare with")
     threads = sorted({row.threads for row in compared})
-    types = list(dict.fromkeys(row.type for row in compared))
-    cells = list(dict.fromkeys(row.cell for row in compared))
-    figure.set_size_inches(2 + 2.4 * len(types), 1.6 + 0.35 * len(cells))
-    grid = figure.subplots(1, len(types), sharex=True, sharey=True, squeeze=False)
-    height = 0.8 / len(threads)
-    for axes, type_name in zip(grid.flat, types, strict=True):
-        axes.set_title(type_name, fontweight="bold", loc="left")
-        axes.axvline(1, color=_GREY, linewidth=1, zorder=0)
-        for i, (count, color) in enumerate(zip(threads, _COLORS, strict=False)):
-            of_type = [r for r in compared if (r.type, r.threads) == (type_name, count)]
-            axes.barh(
-                [cells.index(row.cell) + (i - 0.5) * height for row in of_type],
-                [row.ratio_to(RUNTIME) - 1 for row in of_type],
-                height,
-                left=1,
-                color=color,
-                label=f"{count} thread{'s' * (count > 1)}",
-            )
-        axes.set_xscale("log")
-        axes.tick_params(axis="y", length=0)
-    grid[0, 0].set_yticks(range(len(cells)), cells)
-    grid[0, 0].invert_yaxis()
-    _draw_legend(figure, grid)
-    return "Times that a session with halfulp's library is as fast as without"
+    ratios = [row.ratio_to(RUNTIME) for row in compared]
+    least, greatest = min(0.8, *ratios), max(2.0, *ratios)
+    room = _LEAST_WIDTH * _SPAN / 100
+    span = math.log(greatest / least) / (1 - 6 * _LETTER / room)
 
+    def at(value: float) -> float:
+        return math.log(value / least) / span
 
-def _of_peer(row: Measured) -> float:
-    """The speed of the fastest peer, as a multiple of that of halfulp."""
-    return 1 / row.ratio_to(row.peers[0]) if row.peers else 0
-
-
-def _draw_accuracy(figure: Any, rows: list[Errors]) -> str:
-    """Draw the panels and the legend, and return the title."""
-    present = [row for row in rows if row.ulps]
-    types = list(dict.fromkeys(row.type for row in present))
-    values = list(dict.fromkeys(row.values for row in present))
-    peers = [who for who in dict.fromkeys(r.who for r in present) if who != HALFULP]
-    styles = {
-        who: {"color": color, "marker": marker, "linewidth": 1, "markersize": 4}
-        for who, color, marker in zip(
-            peers, _OTHERS * len(peers), _MARKERS * len(peers), strict=False
-        )
+    axis = {
+        at(factor * 10.0**power): f"{_n(factor * 10.0**power)}{TIMES}"
+        for power in range(-3, 6)
+        for factor in (1, 2, 5)
+        if 0 <= at(factor * 10.0**power) <= 1
     }
-    # Below the others: those that are as accurate stay visible.
-    styles[HALFULP] = {"color": _BLUE, "linewidth": 6, "alpha": 0.6, "zorder": 1}
-    figure.set_size_inches(1 + 2.8 * len(types), 1.2 + 2.6 * len(values))
-    grid = figure.subplots(
-        len(values), len(types), sharex=True, sharey=True, squeeze=False
+
+    def bar(row: Measured) -> tuple[float, float, int, str]:
+        ratio = row.ratio_to(RUNTIME)
+        return (
+            at(min(1, ratio)),
+            at(max(1, ratio)),
+            threads.index(row.threads),
+            (f"{ratio:.1f}{TIMES}"),
+        )
+
+    parts = []
+    for type_name in dict.fromkeys(row.type for row in compared):
+        cells: dict[str, list[tuple[float, float, int, str]]] = {}
+        for row in compared:
+            if row.type == type_name:
+                cells.setdefault(row.cell, []).append(bar(row))
+        parts.append(_bars(type_name, cells)(axis, at(1), "as fast as without"))
+    names = [f"{count} thread{'s' * (count > 1)}" for count in threads]
+    marks = [_bar(i) for i in range(len(threads))]
+    title = (
+        "Inside ONNX Runtime: the speed of a session with halfulp's library, as a "
+        "multiple of one without"
     )
-    for line, distribution in zip(grid, values, strict=True):
-        for axes, type_name in zip(line, types, strict=True):
-            here = [r for r in present if (r.type, r.values) == (type_name, distribution)]
-            axes.set_title(f"{type_name}, {distribution}", loc="left")
-            axes.axhline(0.5, color=_GREY, linewidth=1, linestyle="--")
-            for who, style in styles.items():
-                points = sorted(
-                    (r.n, max(*r.ulps, _LEAST_ULPS)) for r in here if r.who == who
+    return title, [_legend(names, marks), *parts]
+
+
+def _bars(
+    title: str, cells: dict[str, list[tuple[float, float, int, str]]]
+) -> Callable[[dict[float, str], float, str], _Part]:
+    """A panel of bars, each with its start, end, series and words beside it."""
+
+    def with_axis(axis: dict[float, str], line: float, name: str) -> _Part:
+        def drawn(y: float) -> tuple[float, list[str]]:
+            top = y + 26
+            inside, labels, row = [], [], 4.0
+            for cell, bars in cells.items():
+                middle = row + 6.5 * len(bars)
+                labels.append(_text(f"{_LABELS}%", top + middle + 4, cell, "end"))
+                for start, end, series, words in bars:
+                    inside.append(
+                        f'<rect class="s{series}" x="{_across(start)}" y="{_n(row)}" '
+                        f'width="{_across(end - start)}" height="11"/>'
+                    )
+                    if words:
+                        inside.append(
+                            _text(_across(end), row + 10, words, "small over", 4)
+                        )
+                    row += 13
+                row += 6
+            grid = [
+                f'<line class="line" x1="{_across(x)}" x2="{_across(x)}" y2="{_n(row)}"/>'
+                for x in axis
+            ]
+            limit = f'<line class="at" x1="{_across(line)}" x2="{_across(line)}" '
+            limit += f'y2="{_n(row)}"/>'
+            numbers = [
+                _text(_across(x), row + 14, text, "small muted middle")
+                for x, text in axis.items()
+            ]
+            side = "" if line < 0.3 else "end" if line > 0.7 else "middle"
+            named = _text(_across(line), -5, name, f"small {side}".rstrip())
+            frame = f'<svg x="{_START}%" y="{_n(top)}" width="{_SPAN}%" '
+            frame += f'height="{_n(row + 20)}" overflow="visible">'
+            return row + 54, [
+                _text("2%", y + 16, title, "type"),
+                *labels,
+                frame,
+                *grid,
+                limit,
+                *inside,
+                *numbers,
+                named,
+                "</svg>",
+            ]
+
+        return drawn
+
+    return with_axis
+
+
+def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
+    present = [row for row in rows if row.ulps]
+    if not present:
+        raise ArgumentError("no error was measured; allowed in a picture: one at least")
+    # Ours last, so that it is named first and drawn below what is as accurate.
+    peers = [who for who in dict.fromkeys(r.who for r in present) if who != HALFULP]
+    series = {HALFULP: 0} | {who: 1 + i % 7 for i, who in enumerate(peers)}
+    sizes = sorted({row.n for row in present})
+
+    def across(n: int) -> float:
+        return math.log(n / sizes[0]) / max(1e-9, math.log(sizes[-1] / sizes[0]))
+
+    def panel(type_name: str, values: str) -> _Part:
+        here = [r for r in present if (r.type, r.values) == (type_name, values)]
+        greatest = max(10 * _LEAST_ULPS, *(max(r.ulps) for r in here))
+        decades = math.ceil(math.log10(greatest / _LEAST_ULPS))
+        lines = []
+        for who, i in series.items():
+            points = sorted((r.n, max(r.ulps)) for r in here if r.who == who)
+            if points:
+                places = " ".join(
+                    f"{_n(1000 * across(n))},{_n(_down(ulps, decades))}"
+                    for n, ulps in points
                 )
-                if points:
-                    axes.plot(*zip(*points, strict=True), label=who, **style)
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-    for axes in grid[-1]:
-        axes.set_xlabel("elements")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("error in ulps")
-    _draw_legend(figure, grid)
-    return "Greatest error of a sum of squares; the dashed line is half an ulp"
+                ours = " halfulp" * (who == HALFULP)
+                lines.append(
+                    f'<polyline class="s{i}{ours}" vector-effect="non-scaling-stroke" '
+                    f'points="{places}"/>'
+                )
+        return _lines(f"{type_name}, {values}", lines, sizes, across, decades)
+
+    names = [HALFULP, *peers]
+    marks = [
+        f'<polyline class="s{series[who]}{" halfulp" * (who == HALFULP)}" '
+        'points="0,6 24,6"/>'
+        for who in names
+    ]
+    kinds = dict.fromkeys((row.type, row.values) for row in present)
+    title = "Greatest error of a sum of squares, in ulps, by its number of elements"
+    return title, [_legend(names, marks), *(panel(*kind) for kind in kinds)]
 
 
-def _draw_legend(figure: Any, grid: Any) -> None:
-    """Draw a legend of all panels, each label once."""
-    by_label: dict[str, Any] = {}
-    for axes in grid.flat:
-        handles, labels = axes.get_legend_handles_labels()
-        by_label |= dict(zip(labels, handles, strict=True))
-    figure.legend(
-        by_label.values(), by_label, loc="outside lower center", ncols=8, frameon=False
-    )
+def _lines(
+    title: str,
+    lines: Iterable[str],
+    sizes: Sequence[int],
+    across: Callable[[int], float],
+    decades: int,
+) -> _Part:
+    """A panel of lines on two logarithmic axes."""
+    height = _DECADE * decades
+
+    def drawn(y: float) -> tuple[float, list[str]]:
+        top = y + 28
+        grid, labels = [], []
+        for power in range(decades + 1):
+            place = height - _DECADE * power
+            at = _n(place)
+            grid.append(f'<line class="line" x2="100%" y1="{at}" y2="{at}"/>')
+            exponent = round(math.log10(_LEAST_ULPS)) + power
+            labels.append(
+                _text(
+                    f"{_LINES_LABELS}%",
+                    top + place + 4,
+                    _power(exponent),
+                    "small muted end",
+                )
+            )
+        below = _down(0.5, decades)
+        half = _n(below)
+        grid.append(f'<line class="at" x2="100%" y1="{half}" y2="{half}"/>')
+        numbers = [
+            _text(
+                _across(across(n)),
+                height + 15,
+                _power(round(math.log10(n))),
+                "small muted middle",
+            )
+            for n in sizes
+        ]
+        frame = f'<svg x="{_LINES_START}%" y="{_n(top)}" width="{_LINES_SPAN}%" '
+        frame += f'height="{height + 20}" overflow="visible">'
+        stretched = f'<svg width="100%" height="{height}" viewBox="0 0 1000 {height}" '
+        stretched += 'preserveAspectRatio="none" overflow="visible">'
+        return height + 58, [
+            _text("2%", y + 16, title, "type"),
+            *labels,
+            frame,
+            *grid,
+            stretched,
+            *lines,
+            "</svg>",
+            _text("0", below + 14, "half an ulp", "small over", 3),
+            *numbers,
+            "</svg>",
+        ]
+
+    return drawn
+
+
+def _down(ulps: float, decades: int) -> float:
+    """Where an error lies, in pixels below the top of a panel."""
+    return _DECADE * (decades - math.log10(max(ulps, _LEAST_ULPS) / _LEAST_ULPS))
+
+
+def _power(exponent: int) -> str:
+    """A power of ten: as a number if it is short."""
+    if -1 <= exponent <= 2:
+        return f"{10.0**exponent:g}"
+    return f"10{exponent}".replace(str(exponent), str(exponent).translate(_SUPERSCRIPTS))

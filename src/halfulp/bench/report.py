@@ -37,6 +37,12 @@ _TITLES = {
     "accuracy": "Accuracy",
     "onnxruntime": "Speed inside ONNX Runtime",
 }
+_PICTURES = {
+    "speed": "The speed of each cell and of the fastest peer, as a multiple of the limit",
+    "accuracy": "The greatest error by the number of elements, of halfulp and of peers",
+    "onnxruntime": "The speed of a session with halfulp's library, as a multiple of one "
+    "without",
+}
 
 # The columns of words, besides the first of each table.
 _WORDS = ("fastest peer", "verdict", "where", "what", "types", "why")
@@ -91,8 +97,15 @@ def for_terminal(table: Table) -> TerminalTable:
     return shown
 
 
-def markdown(run: Run) -> str:
-    """Return a run as a page of Markdown: command, machine, targets, figures."""
+def markdown(run: Run, picture: str = "") -> str:
+    """Return a run as a page of Markdown: picture, command, machine, targets, figures.
+
+    Parameters
+    ----------
+    run : Run
+    picture : str, optional
+        The address of its picture.
+    """
     lines = [f"Printed by `{run.command}` on {run.machine['date']}.", ""]
     lines += [f"- {line}" for line in _machine_lines(run.machine)]
     speed = run.kind != "accuracy"
@@ -104,7 +117,8 @@ def markdown(run: Run) -> str:
     for table in parts:
         if table.rows:
             lines += ["", f"## {table.title}", "", *_markdown_table(table)]
-    return "\n".join([f"# {_TITLES[run.kind]}", "", *lines]) + "\n"
+    shown = [f"![{_PICTURES[run.kind]}]({picture})", ""] if picture else []
+    return "\n".join([f"# {_TITLES[run.kind]}", "", *shown, *lines]) + "\n"
 
 
 def _markdown_table(table: Table) -> Iterator[str]:
