@@ -953,7 +953,7 @@ def test_the_type_of_sums(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         ("sum x.npy --axis a", "--axis"),
         ("sum x.npy y.npy --axis 0", "allowed: (2,), as those of tensor 'x.npy'"),
         ("sum x.npy --output o.npy", "allowed with --axis only"),
-        ("sum x.npy --axis 0 --output o.txt", "allowed: .npy or .npz"),
+        ("sum x.npy --axis 0 --output o.txt", "allowed endings: .npy, .npz"),
         ("sum x.npy --axis 0 --output no/o.npy", "folder"),
         ("sum x.npy y.npy --axis 0 --per-tensor --output o.npy", "allowed: an .npz file"),
         ("sum x.npy --state no/s", "folder"),
@@ -1094,20 +1094,22 @@ def test_an_interrupt_leaves_nothing_half_written(folder: Path) -> None:
         assert sorted(os.listdir()) == before
 
 
-@pytest.mark.parametrize("option", ["--state", "--output"])
-def test_a_full_disk_leaves_what_was_there(option: str, folder: Path) -> None:
-    Path("out.npy").write_bytes(b"precious")
+@pytest.mark.parametrize(
+    ("option", "out"), [("--state", "out.state"), ("--output", "out.npy")]
+)
+def test_a_full_disk_leaves_what_was_there(option: str, out: str, folder: Path) -> None:
+    Path(out).write_bytes(b"precious")
     np.save("wide.npy", np.ones((2, 100000), np.float32))
     before = sorted(os.listdir())
     done = process(
-        *["sum", "wide.npy", "--axis", "0", option, "out.npy"],
+        *["sum", "wide.npy", "--axis", "0", option, out],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)),
     )
     assert done.returncode == 2
-    assert "'out.npy' cannot be written: File too large" in done.stderr
+    assert f"'{out}' cannot be written: File too large" in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(os.listdir()) == before
-    assert Path("out.npy").read_bytes() == b"precious"
+    assert Path(out).read_bytes() == b"precious"
 
 
 def test_a_file_that_shrinks_is_an_error(

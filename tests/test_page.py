@@ -538,7 +538,7 @@ def test_bad_input_gives_one_line_and_writes_nothing(
         ("-o page.json", "{"),
         ("-o page.md", "# Abs"),
         ("-o page", "# Abs"),
-        ("-o page.md --format html", "<!DOCTYPE html>"),
+        ("-o page --format html", "<!DOCTYPE html>"),
         ("--output page.txt --domain ai.onnx", "# Abs"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all.
+"""Files that a command writes: never one that it reads, each whole or not at all.
 
 May import errors only.
 """
@@ -7,12 +7,112 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from halfulp.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file that a command is to write.
+
+    Attributes
+    ----------
+    option : str
+        Which asks for it, as errors name it.
+    path : pathlib.Path
+    endings : tuple of str
+        Of the names that its format has, in lower case; "" for a name without one.
+        Empty: any.
+    replaces : pathlib.Path, optional
+        An input that it may be: read whole, before it is written.
+    folder : bool
+        Whether it is a folder, which who writes it checks.
+    """
+
+    option: str
+    path: Path
+    endings: tuple[str, ...] = ()
+    replaces: Path | None = None
+    folder: bool = False
+
+
+def _nothing() -> Iterable[Path]:
+    return ()
+
+
+def check_outputs(
+    outputs: Iterable[Output],
+    inputs: Iterable[Path] = (),
+    beside: Callable[[], Iterable[Path]] = _nothing,
+) -> None:
+    """Raise an ArgumentError unless a command may write its outputs.
+
+    Parameters
+    ----------
+    outputs : iterable of Output
+    inputs : iterable of pathlib.Path
+        All that the command reads; of folders what is in them, too.
+    beside : callable, optional
+        Returns what else is read, such as external data. It is asked only if an output
+        exists.
+
+    Raises
+    ------
+    ArgumentError
+        If an output is an input or another output, by whatever path; if it has an ending
+        that its format does not have; or if it cannot be written.
+    """
+    outputs = list(outputs)
+    for i, output in enumerate(outputs):
+        if not output.folder:
+            check_target(output.path)
+        _check_ending(output)
+        for other in outputs[:i]:
+            if _same(output.path, other.path):
+                raise ArgumentError(
+                    f"{output.option} {str(output.path)!r} and {other.option} "
+                    f"{str(other.path)!r} are one file; allowed: one for each"
+                )
+    inputs = list(inputs)
+    if any(output.path.is_file() for output in outputs):
+        inputs += beside()
+    for output in outputs:
+        for path in inputs:
+            if _writes_over(output, path):
+                raise ArgumentError(
+                    f"{output.option} {str(output.path)!r} is the input {str(path)!r}; "
+                    "allowed: a file that is not read"
+                )
+
+
+def _check_ending(output: Output) -> None:
+    ending = output.path.suffix.lower()
+    if output.endings and ending not in output.endings:
+        allowed = ", ".join(each or "none" for each in output.endings)
+        raise ArgumentError(
+            f"{output.option} is {str(output.path)!r}; allowed endings: {allowed}"
+        )
+
+
+def _writes_over(output: Output, path: Path) -> bool:
+    if _same(output.path, path):
+        return output.replaces is None or not _same(path, output.replaces)
+    if path.is_dir():
+        return Path(os.path.realpath(output.path)).is_relative_to(os.path.realpath(path))
+    return False
+
+
+def _same(a: Path, b: Path) -> bool:
+    """Tell whether two paths lead to one file, which need not exist."""
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return os.path.realpath(a) == os.path.realpath(b)
 
 
 def check_target(path: Path) -> None:

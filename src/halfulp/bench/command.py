@@ -94,7 +94,7 @@ def speed(
     from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, TYPES
     from halfulp.bench.machine import core_count
 
-    _check_outputs(as_json, plot, markdown)
+    _check_outputs(as_json, plot, markdown, saved)
     if saved:
         _finish(_load(saved, "speed"), as_json, plot, markdown)
         return
@@ -152,7 +152,7 @@ def accuracy(
     """
     from halfulp.bench.accuracy import ACCURACY_TYPES, DISTRIBUTIONS
 
-    _check_outputs(as_json, plot, markdown)
+    _check_outputs(as_json, plot, markdown, [saved] if saved else None)
     if saved is not None:
         _finish(_load([saved], "accuracy"), as_json, plot, markdown)
         return
@@ -195,7 +195,7 @@ def onnxruntime(
     from halfulp.bench.results import RUNTIME
     from halfulp.bench.sessions import SESSION_CELLS, SESSION_TYPES
 
-    _check_outputs(as_json, plot, markdown)
+    _check_outputs(as_json, plot, markdown, saved)
     if saved:
         _finish(_load(saved, "onnxruntime"), as_json, plot, markdown)
         return
@@ -273,17 +273,21 @@ def _command(start: str, options: Mapping[str, Any]) -> str:
 
 
 def _check_outputs(
-    as_json: Path | None, plot: Path | None, markdown: Path | None
+    as_json: Path | None,
+    plot: Path | None,
+    markdown: Path | None,
+    saved: Sequence[Path] | None,
 ) -> None:
     """Find out what cannot be written before minutes of measuring."""
-    from halfulp.bench.plot import check_plot
-    from halfulp.output import check_target
+    from halfulp.output import Output, check_outputs
 
-    for path in (as_json, plot, markdown):
-        if path is not None:
-            check_target(path)
-    if plot is not None:
-        check_plot(plot)
+    given = (
+        ("--json", as_json, (".json",)),
+        ("--plot", plot, (".svg",)),
+        ("--markdown", markdown, (".md", ".markdown")),
+    )
+    outputs = [Output(option, path, ends) for option, path, ends in given if path]
+    check_outputs(outputs, saved or ())
 
 
 def _load(paths: Sequence[Path], kind: str) -> Run:

@@ -11,7 +11,6 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from halfulp.bench.cells import SMALL_BYTES
 from halfulp.bench.results import HALFULP, RUNTIME, Errors, Measured, Run
@@ -72,12 +71,6 @@ _DECADE = 26
 _LEAST_ULPS = 0.1
 TIMES = "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-
-
-def check_plot(path: Path) -> None:
-    """Raise an ArgumentError unless `draw` can make a picture of that name."""
-    if path.suffix != ".svg":
-        raise ArgumentError(f"the picture is {path.name!r}; allowed: a name in .svg")
 
 
 def draw(run: Run, width: str = "720") -> str:

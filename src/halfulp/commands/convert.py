@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from halfulp.errors import ModelError
 from halfulp.spec.rules import OPERATOR
 from halfulp.terminal import AsJson, printable
 
@@ -51,10 +50,12 @@ def convert(
     from dataclasses import asdict
 
     from halfulp.onnx.convert import convert as convert_model
-    from halfulp.onnx.files import load_model
-    from halfulp.output import check_target, write_whole
+    from halfulp.onnx.data_files import data_files
+    from halfulp.onnx.files import MODEL_ENDINGS, load_model, save_model
+    from halfulp.output import Output, check_outputs
 
-    check_target(output)
+    wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
+    check_outputs([wanted], [model], lambda: data_files(model))
     source = load_model(model)
     done = convert_model(source, opset)
     facts: dict[str, Any] = {
@@ -71,14 +72,7 @@ def convert(
 
         exact = all(change.exact for change in done.changes)
         facts["verified"] = verify_models(source, done.model, exact=exact)
-    try:
-        content = done.model.SerializeToString()
-    except Exception as error:
-        raise ModelError(
-            f"the model is too large for the one file {str(output)!r}; "
-            "allowed: less than 2 GiB"
-        ) from error
-    write_whole(output, content)
+    save_model(output, done.model)
     if as_json:
         print(json.dumps(facts))
     else:

@@ -12,7 +12,11 @@ import typer
 
 from halfulp.errors import ArgumentError
 
-_FORMATS = ("md", "html", "json")
+_FORMATS = {
+    "md": (".md", ".markdown", ".txt", ""),
+    "html": (".html", ".htm", ""),
+    "json": (".json", ""),
+}
 
 
 def docs(
@@ -37,18 +41,20 @@ def docs(
 
     Example:  halfulp docs ReduceSumSquare -o page.html
     """
-    from halfulp.output import check_target, write_whole
+    from halfulp.output import Output, check_outputs, write_whole
 
+    ending = output.suffix.lower() if output else ""
     if form is None:
-        suffix = output.suffix[1:] if output else ""
-        form = suffix if suffix in _FORMATS else "md"
-    if form not in _FORMATS:
+        form = next((f for f, endings in _FORMATS.items() if ending in endings), None)
+    if form is not None and form not in _FORMATS:
         raise ArgumentError(f"--format is {form!r}; allowed: {', '.join(_FORMATS)}")
     if output is not None:
-        check_target(output)
+        forms = _FORMATS if form is None else [form]
+        endings = dict.fromkeys(e for each in forms for e in _FORMATS[each])
+        check_outputs([Output("--output", output, tuple(endings))])
     from halfulp.page import render
 
-    text = render(op, form, domain)
+    text = render(op, form or "md", domain)
     if output is None:
         print(text, end="")
     else:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from halfulp.commands.sum import Dtype, Output, State, check_outputs, show
+from halfulp.commands.sum import Dtype, Output, State, check_sum_outputs, show
 from halfulp.terminal import AsJson
 
 
@@ -40,7 +40,7 @@ def merge(
     target = result_type(dtype)
     check_different(states)
     totals = read_totals(states[0])
-    check_outputs(output, state, totals.axis)
+    check_sum_outputs(output, state, totals.axis, states)
     for path in states[1:]:
         totals.merge(read_totals(path))
     facts: dict[str, Any]

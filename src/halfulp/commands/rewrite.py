@@ -33,9 +33,8 @@ def fuse(model: _Model, output: _Output, as_json: AsJson = False) -> None:
     Example:  halfulp fuse model.onnx -o fused.onnx
     """
     import halfulp.onnx
-    from halfulp.output import check_target
 
-    check_target(output)
+    _check(model, output)
     _write(*halfulp.onnx.fuse(model), output, as_json)
 
 
@@ -45,10 +44,18 @@ def expand(model: _Model, output: _Output, as_json: AsJson = False) -> None:
     Example:  halfulp expand model.onnx -o expanded.onnx
     """
     import halfulp.onnx
-    from halfulp.output import check_target
 
-    check_target(output)
+    _check(model, output)
     _write(*halfulp.onnx.expand(model), output, as_json)
+
+
+def _check(model: Path, output: Path) -> None:
+    from halfulp.onnx.data_files import data_files
+    from halfulp.onnx.files import MODEL_ENDINGS
+    from halfulp.output import Output, check_outputs
+
+    wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
+    check_outputs([wanted], [model], lambda: data_files(model))
 
 
 def _write(model: ModelProto, report: RewriteReport, output: Path, as_json: bool) -> None:

@@ -52,18 +52,23 @@ def run(
     Example:  halfulp run model.onnx --input x=x.npy --output y.npz
     """
     from halfulp.engines import check_engine, run_in_engine
+    from halfulp.onnx.data_files import data_files
     from halfulp.onnx.evaluate import PreparedModel
     from halfulp.onnx.files import load_arrays, save_arrays
     from halfulp.onnx.report import output_facts
-    from halfulp.output import check_target
+    from halfulp.output import Output, check_outputs
 
     check_engine(engine)
-    feeds = _load_inputs(inputs or [])
+    files = _named_files(inputs or [])
     beside = model.parent / f"{model.stem}.expected.npz"
+    if output is not None:
+        read = [model, beside, *(path for _, path in files)]
+        wanted = Output("--output", output, (".npz",))
+        check_outputs([wanted], read, lambda: data_files(model))
+    feeds = _load_inputs(files)
     expected = load_arrays(beside) if beside.is_file() else {}
     prepared = PreparedModel(model)
     if output is not None:
-        check_target(output)
         for value in prepared.outputs:
             kind = value.type.WhichOneof("value")
             if kind not in ("tensor_type", None):
@@ -91,17 +96,19 @@ def run(
         _show_run(facts)
 
 
-def _load_inputs(options: Sequence[str]) -> dict[str, Any]:
-    """Read what the options --input name: NAME=FILE, or an .npz for all."""
+def _named_files(options: Sequence[str]) -> list[tuple[str | None, Path]]:
+    """Split the options --input: NAME=FILE, or FILE for all."""
+    parts = [option.partition("=") for option in options]
+    return [(a, Path(b)) if separator else (None, Path(a)) for a, separator, b in parts]
+
+
+def _load_inputs(files: Sequence[tuple[str | None, Path]]) -> dict[str, Any]:
+    """Read the inputs in files, of all names where none is given."""
     from halfulp.onnx.files import load_array, load_arrays
 
     feeds: dict[str, Any] = {}
-    for option in options:
-        name, separator, file = option.partition("=")
-        if separator:
-            loaded = {name: load_array(Path(file))}
-        else:
-            loaded = load_arrays(Path(option))
+    for name, path in files:
+        loaded = load_arrays(path) if name is None else {name: load_array(path)}
         for key in loaded:
             if key in feeds:
                 raise ArgumentError(f"input {key!r} is given twice; allowed: once")

@@ -111,7 +111,7 @@ def sum_files(
     from halfulp.output import whole_file
 
     target = result_type(dtype)
-    check_outputs(output, state, axis)
+    check_sum_outputs(output, state, axis, files)
     tensors, skipped = find_tensors(files, tensor or [], bfloat16)
     totals = Totals(per_tensor, tuple(axis) if axis else None)
     totals.files, totals.tensors, totals.skipped = len(files), len(tensors), len(skipped)
@@ -137,20 +137,32 @@ def sum_files(
     show(totals, facts, as_json)
 
 
-def check_outputs(
-    output: Path | None, state: Path | None, axis: Sequence[int] | None
+def check_sum_outputs(
+    output: Path | None,
+    state: Path | None,
+    axis: Sequence[int] | None,
+    files: Sequence[Path],
 ) -> None:
     """Raise an ArgumentError if a file to write cannot be written or has no sense."""
-    from halfulp.output import check_target
+    from halfulp.output import Output, check_outputs
 
+    outputs = []
     if output is not None:
         if not axis:
             raise ArgumentError("--output is given; allowed with --axis only")
-        if output.suffix not in (".npy", ".npz"):
-            raise ArgumentError(f"the output is {str(output)!r}; allowed: .npy or .npz")
-        check_target(output)
+        outputs.append(Output("--output", output, (".npy", ".npz")))
     if state is not None:
-        check_target(state)
+        outputs.append(Output("--state", state, (".state", "")))
+    check_outputs(outputs, files, lambda: _beside(files))
+
+
+def _beside(files: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of external data of those files that are models."""
+    from halfulp.onnx.data_files import data_files
+
+    for path in files:
+        if path.suffix.lower() == ".onnx":
+            yield from data_files(path)
 
 
 def show(totals: Any, facts: dict[str, Any], as_json: bool) -> None:

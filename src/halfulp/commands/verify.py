@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfulp.errors import ArgumentError
-from halfulp.output import check_target, write_whole
+from halfulp.output import Output, check_outputs, write_whole
 
 if TYPE_CHECKING:
     from halfulp.conformance.cases import Case
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 # More processes than that gain little, and some backends are large.
 _MOST_JOBS = 4
+
+_ENDINGS = {
+    "--json": (".json",),
+    "--html": (".html", ".htm"),
+    "--junit": (".xml",),
+    "--markdown": (".md", ".markdown"),
+}
 
 
 def verify(
@@ -98,17 +105,22 @@ def verify(
     names = list(dict.fromkeys(backends or ()))
     for name in names:
         check_backend(name)
-    outputs = [path for path in (as_json, html, junit, markdown) if path is not None]
+    given = {"--json": as_json, "--html": html, "--junit": junit, "--markdown": markdown}
+    outputs = [
+        Output(option, path, _ENDINGS[option])
+        for option, path in given.items()
+        if path is not None
+    ]
     if not names and (outputs or not (as_list or export)):
         raise ArgumentError("BACKEND is missing; halfulp verify --help lists them")
     if not time_limit > 0:
         raise ArgumentError(f"--time-limit is {time_limit:g}; allowed: more than 0")
     if jobs is not None and not 1 <= jobs <= 256:
         raise ArgumentError(f"--jobs is {jobs}; allowed: 1 to 256")
-    for path in outputs:
-        check_target(path)
     if export is not None:
         check_folder(export)
+        outputs.append(Output("--export", export, folder=True))
+    check_outputs(outputs)
     cases = choose(pattern)
     if quick:
         cases = first_of_each(cases)

@@ -43,7 +43,7 @@ def array_writer(path: Path | None) -> Iterator[Begin]:
         yield lambda name, shape, dtype, order: lambda block: None
         return
     with whole_file(path) as file:
-        if path.suffix != ".npy":
+        if path.suffix.lower() != ".npy":
             with zipfile.ZipFile(file, "w") as archive:
                 yield from _members(archive)
             return

@@ -7,23 +7,46 @@ NumPy files are read and written without pickle.
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
+from google.protobuf.message import (  # type: ignore[import-untyped]
+    DecodeError,
+    Message,
+)
 from onnx import ModelProto, TensorProto
+from onnx.serialization import registry
 
-from halfulp.errors import ArgumentError, ModelError
+from halfulp.errors import ArgumentError, HalfulpError, ModelError
 from halfulp.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
 from halfulp.output import whole_file, write_whole
 
 # Of a message, by protobuf; a larger model has its data in other files.
 _LARGEST = 2**31 - 1
+
+_BINARY = "protobuf"
+_TEXTS = ("json", "textproto", "onnxtxt")
+_BLANK = (None, "", b"")
+_STARTS = {b"{": "json", b"<": "onnxtxt"}
+
+
+def _format_of(path: str) -> str | None:
+    """Return onnx's name of the format that the ending of a name means, if any."""
+    ending = os.path.splitext(path)[1].lower()
+    return registry.get_format_from_file_extension(ending)
+
+
+# Those of all versions of onnx; which of them the installed one knows, it tells.
+_ENDINGS = """.onnx .pb .json .onnxjson .textproto .prototxt .pbtxt .txtpb .onnxtxt
+.onnxtext"""
+MODEL_ENDINGS = tuple(each for each in _ENDINGS.split() if _format_of("m" + each))
 
 
 def load_model(model: Any) -> ModelProto:
@@ -47,19 +70,61 @@ def load_model(model: Any) -> ModelProto:
         return copy
     if isinstance(model, bytes | bytearray | memoryview):
         with model_errors("the model cannot be read"):
-            return onnx.load_model_from_string(bytes(model))
+            return _parse(bytes(model), None)
     if isinstance(model, str | os.PathLike):
-        path = os.fspath(model)
-        with model_errors(f"the model {path!r} cannot be read"):
-            size = os.stat(path).st_size
-            if size > _LARGEST:
-                raise ModelError(
-                    f"the model {path!r} has {size} bytes; allowed: {_LARGEST} at most"
-                )
-            return onnx.load(path)
+        return _load(os.fspath(model), data=True)
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )
+
+
+def load_structure(path: Path) -> ModelProto:
+    """Return the model at `path` without its external data.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read.
+    """
+    return _load(os.fspath(path), data=False)
+
+
+def _load(path: str, *, data: bool) -> ModelProto:
+    with model_errors(f"the model {path!r} cannot be read"):
+        size = os.stat(path).st_size
+        if size > _LARGEST:
+            raise ModelError(
+                f"the model {path!r} has {size} bytes; allowed: {_LARGEST} at most"
+            )
+        with open(path, "rb") as file:
+            proto = _parse(file.read(), _format_of(path))
+        if data:
+            folder = os.path.dirname(path)
+            onnx.load_external_data_for_model(proto, folder)
+        return proto
+
+
+def _parse(content: bytes, form: str | None) -> ModelProto:
+    """Return a model, whose bytes tell the format where no name does."""
+    if form is not None:
+        return _parse_as(form, content)
+    try:
+        return _parse_as(_BINARY, content)
+    except DecodeError:
+        # No text of a model can be read as binary: its tags would be of no field.
+        start = content[:1024].lstrip()[:1]
+        if start in _STARTS:
+            return _parse_as(_STARTS[start], content)
+        if start == b"#" or start.isalpha():
+            return _parse_as("textproto", content)
+        raise
+
+
+def _parse_as(form: str, content: bytes) -> ModelProto:
+    with warnings.catch_warnings():
+        # onnx says of its own text that it is experimental.
+        warnings.simplefilter("ignore")
+        return registry.get(form).deserialize_proto(content, ModelProto())
 
 
 def save_model(path: Path, model: ModelProto) -> None:
@@ -68,13 +133,75 @@ def save_model(path: Path, model: ModelProto) -> None:
     Raises
     ------
     ModelError
-        If it is larger than the 2 GiB that one file may have.
+        If it is larger than the 2 GiB that one file may have, or has what the format that
+        the ending of the name means cannot hold.
     ArgumentError
         If it cannot be written; what was at `path` is still there.
     """
+    form = _format_of(str(path)) or _BINARY
+    if model.ByteSize() > _LARGEST:
+        raise ModelError(
+            f"the model is too large for the one file {str(path)!r}; "
+            "allowed: less than 2 GiB"
+        )
     with model_errors("the model cannot be written"):
-        content = model.SerializeToString()
+        content = registry.get(form).serialize_proto(model)
+    if form in _TEXTS:
+        with model_errors(f"the model cannot be written as {path.suffix}"):
+            lost = next(_differences(_parse(content, form), model), None)
+        if lost is not None:
+            raise ModelError(
+                f"{str(path)!r} cannot hold {lost} of the model, as its format reads it "
+                "back otherwise; allowed: .onnx"
+            )
     write_whole(path, content)
+
+
+def _differences(a: Message, b: Message, path: str = "") -> Iterator[str]:
+    """Yield the paths of the fields in which two messages differ.
+
+    The values of a tensor may stand in any of its fields.
+    """
+    if isinstance(a, TensorProto) and isinstance(b, TensorProto):
+        values, others = _values(a), _values(b)
+        if values is not None and others is not None:
+            if values != others:
+                yield f"{path}data"
+            a, b = _without_values(a), _without_values(b)
+    left: dict[str, Any] = {field.name: value for field, value in a.ListFields()}
+    right: dict[str, Any] = {field.name: value for field, value in b.ListFields()}
+    for name in sorted(left.keys() | right.keys()):
+        here = f"{path}{name}"
+        pair: tuple[Any, Any] = left.get(name), right.get(name)
+        x, y = pair
+        if isinstance(x, Message) and isinstance(y, Message):
+            yield from _differences(x, y, f"{here}.")
+        elif _has_messages(x) and _has_messages(y) and len(x) == len(y):
+            for i, items in enumerate(zip(x, y, strict=True)):
+                yield from _differences(*items, f"{here}[{i}].")
+        elif repr(x) != repr(y) and not (x in _BLANK and y in _BLANK):
+            # As text NaN is itself, and -0 is not 0.
+            yield here
+
+
+def _values(tensor: TensorProto) -> tuple[Any, ...] | None:
+    """Return type and values of a tensor; None where they are elsewhere, or broken."""
+    try:
+        array = read_tensor(tensor, "")
+    except HalfulpError:
+        return None
+    of_objects = array.dtype == object
+    return array.dtype, array.shape, array.tolist() if of_objects else array.tobytes()
+
+
+def _without_values(tensor: TensorProto) -> TensorProto:
+    rest = TensorProto(name=tensor.name, doc_string=tensor.doc_string)
+    rest.metadata_props.extend(tensor.metadata_props)
+    return rest
+
+
+def _has_messages(value: Any) -> bool:
+    return hasattr(value, "add") and hasattr(value, "__len__")
 
 
 def load_array(path: Path) -> npt.NDArray[Any]:
@@ -85,7 +212,7 @@ def load_array(path: Path) -> npt.NDArray[Any]:
     ModelError
         If the file cannot be read, or holds another number of arrays.
     """
-    if path.suffix == ".pb":
+    if path.suffix.lower() == ".pb":
         return _load_tensor(path)
     loaded = _load_numpy(path)
     if isinstance(loaded, dict):
