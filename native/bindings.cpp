@@ -1,9 +1,9 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
 // May include accumulator.h, parallel.h and reduce.h only, besides nanobind's and NumPy's C
-// interfaces.
+// interfaces. Arguments are taken in no type that nanobind makes by allocating: it does not
+// expect that to fail.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -118,8 +118,9 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
   if (!where.empty()) where = " of output [" + where + "]";
   const nb::object message =
       nb::str("the exact sum of squares{} is {}; {} cannot hold it")
-          .attr("format")(where, sum, nb::steal(reinterpret_cast<PyObject*>(
-                                          PyArray_DescrFromType(PyArray_TYPE(result)))));
+          .attr("format")(where, sum,
+                          nb::steal(reinterpret_cast<PyObject*>(
+                              PyArray_DescrFromType(PyArray_TYPE(result)))));
   const nb::object error = nb::module_::import_("halfulp.errors").attr("SumOverflowError");
   PyErr_SetObject(error.ptr(), message.ptr());
   throw nb::python_error();
@@ -266,17 +267,21 @@ void merge_states(nb::handle states, nb::handle more, int type_code) {
   }
 }
 
-nb::object round_states(nb::handle states, const std::vector<npy_intp>& shape, int type_code,
-                        int output_code, bool checked) {
+nb::object round_states(nb::handle states, nb::tuple shape, int type_code, int output_code,
+                        bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
   const StateRows source(states, format);
   if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
+  npy_intp lengths[kMaxRank];
+  const int rank = static_cast<int>(shape.size());
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
   const nb::object result =
-      nb::steal(PyArray_SimpleNew(static_cast<int>(shape.size()), shape.data(),
-                                  numpy_number(output.type)));
+      nb::steal(PyArray_SimpleNew(rank, lengths, numpy_number(output.type)));
   if (!result.is_valid()) throw nb::python_error();
-  if (PyArray_SIZE(as_array(result)) != source.count) throw nb::value_error("shape does not fit");
+  if (PyArray_SIZE(as_array(result)) != source.count)
+    throw nb::value_error("shape does not fit");
   char* next = PyArray_BYTES(as_array(result));
   const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
   for (npy_intp i = 0; i < source.count; ++i, next += output.bytes) {
@@ -372,8 +377,8 @@ nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
 }
 
 // The name of the default target for None.
-void choose(std::optional<std::string> name) {
-  if (!choose_target(name ? name->c_str() : nullptr)) throw nb::value_error("no such target");
+void choose(const char* name) {
+  if (!choose_target(name)) throw nb::value_error("no such target");
 }
 
 std::vector<std::string> target_names() {

@@ -10,59 +10,71 @@
 
 namespace halfulp {
 
-// While alive: round to nearest even, subnormals kept in inputs and results, no traps.
-// Afterwards: what the caller had, status flags included. Other libraries switch on
-// flush-to-zero or another rounding direction; every bound here needs IEEE arithmetic:
-// docs/exactness.md#what-is-assumed.
-class StandardModes {
+// Modes and status flags, those of the thread that makes it.
+class Modes {
  public:
 #if defined(__SSE2__)
-  StandardModes() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~StandardModes() { _mm_setcsr(saved_); }
-#elif defined(__aarch64__)
-  StandardModes() {
-    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
-    __asm__ volatile("mrs %0, fpsr" : "=r"(status_));
-    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}));
-  }
-  ~StandardModes() {
-    __asm__ volatile("msr fpcr, %0" : : "r"(saved_));
-    __asm__ volatile("msr fpsr, %0" : : "r"(status_));
-  }
-#else
-  StandardModes() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~StandardModes() { std::fesetenv(&saved_); }
-#endif
-  StandardModes(const StandardModes&) = delete;
-  StandardModes& operator=(const StandardModes&) = delete;
+  Modes() : control_(_mm_getcsr()) {}
+  void set() const { _mm_setcsr(control_); }
+  // Round to nearest even, subnormals kept in inputs and results, no traps.
+  static void set_standard() { _mm_setcsr(0x1f80); }
 
  private:
-#if defined(__SSE2__)
-  unsigned saved_;
+  unsigned control_;
 #elif defined(__aarch64__)
-  std::uint64_t saved_;
+  Modes() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control_));
+    __asm__ volatile("mrs %0, fpsr" : "=r"(status_));
+  }
+  void set() const {
+    __asm__ volatile("msr fpcr, %0" : : "r"(control_));
+    __asm__ volatile("msr fpsr, %0" : : "r"(status_));
+  }
+  static void set_standard() { __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0})); }
+
+ private:
+  std::uint64_t control_;
   std::uint64_t status_;
 #else
-  std::fenv_t saved_;
+  Modes() { std::fegetenv(&environment_); }
+  void set() const { std::fesetenv(&environment_); }
+  static void set_standard() { std::fesetenv(FE_DFL_ENV); }
+
+ private:
+  std::fenv_t environment_;
 #endif
+};
+
+// While alive, other modes than the thread had; afterwards those, status flags included.
+class OtherModes {
+ public:
+  OtherModes() = default;
+  explicit OtherModes(const Modes& modes) { modes.set(); }
+  ~OtherModes() { saved_.set(); }
+  OtherModes(const OtherModes&) = delete;
+  OtherModes& operator=(const OtherModes&) = delete;
+
+ private:
+  Modes saved_;
+};
+
+// While alive, the standard modes. Other libraries switch on flush-to-zero or another
+// rounding direction; every bound here needs IEEE arithmetic:
+// docs/exactness.md#what-is-assumed.
+class StandardModes : OtherModes {
+ public:
+  StandardModes() { Modes::set_standard(); }
 };
 
 // While alive, on x86: subnormals of SSE arithmetic are flushed to zero, which spares their
 // microcode. For kernels whose bound allows for it: docs/exactness.md#sums-in-binary32.
-class FlushSubnormals {
+class FlushSubnormals : OtherModes {
  public:
+  FlushSubnormals() {
 #if defined(__SSE2__)
-  FlushSubnormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | 0x8040); }
-  ~FlushSubnormals() { _mm_setcsr(saved_); }
-
- private:
-  unsigned saved_;
-#else
-  FlushSubnormals() {}
+    _mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
+  }
 };
 
 }  // namespace halfulp

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <vector>
 #if defined(__linux__)
@@ -53,15 +53,35 @@ class OwnThreads : public Executor {
   int limit() const override { return thread_limit(); }
 
   void run(int count, const std::function<void()>& worker) const override {
-    std::vector<std::thread> helpers;
-    try {
-      for (int i = 1; i < count; ++i) helpers.emplace_back(worker);
-    } catch (const std::system_error&) {
-      // No more threads are to be had: those that run do all the work.
-    }
+    Helpers helpers;
+    helpers.start(count - 1, worker);
     worker();
-    for (std::thread& helper : helpers) helper.join();
   }
+
+ private:
+  // Threads that are joined whatever happens.
+  class Helpers {
+   public:
+    Helpers() = default;
+    Helpers(const Helpers&) = delete;
+    Helpers& operator=(const Helpers&) = delete;
+    ~Helpers() {
+      for (std::thread& thread : threads_) thread.join();
+    }
+
+    // Starts `count` threads, or fewer where there are no more threads or no more memory to
+    // be had: those that run do all the work.
+    void start(int count, const std::function<void()>& worker) {
+      try {
+        threads_.reserve(count);
+        for (int i = 0; i < count; ++i) threads_.emplace_back(std::cref(worker));
+      } catch (const std::exception&) {
+      }
+    }
+
+   private:
+    std::vector<std::thread> threads_;
+  };
 };
 
 }  // namespace

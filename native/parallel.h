@@ -16,6 +16,7 @@ class Executor {
 
   // Calls worker() at least once and at most `count` times, at once as far as possible, and
   // returns when all calls have. Workers share what there is to do; they do not throw.
+  // Neither does this: that a thread does not start is no failure.
   virtual void run(int count, const std::function<void()>& worker) const = 0;
 };
 

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "accumulator.h"
@@ -26,27 +26,47 @@ constexpr std::int64_t kMostScratch = 1024 * 1024;
 constexpr std::int64_t kPackBytes = 16 * 1024;
 constexpr std::int64_t kSmallestTile = 256;
 
+// A matrix of fewer columns is folded to this many.
+constexpr std::int64_t kFoldedColumns = 512;
+
 // Outputs of a columns tile that lie this near share cache lines.
 constexpr std::int64_t kNearColumns = 16;
 
-// Memory for one thread and tiles of at most n outputs.
+// Memory for one thread and tiles of at most n outputs: all that it will need.
 class Workspace {
  public:
-  Workspace(std::int64_t outputs, Layout layout, bool exact) {
+  struct Needs {
+    Layout layout;
+    bool exact;                // sums without rounding
+    bool packed;               // elements are copied before they are read
+    bool folded;               // a matrix is folded to one of kFoldedColumns
+    std::int64_t state_bytes;  // for states of a part of the terms
+  };
+
+  Workspace(std::int64_t outputs, const Needs& needs) {
     const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
-    const bool columns = layout == Layout::columns;
-    const std::int64_t lanes = columns ? (n + 64) * (exact ? kExactLaneBytes : kLaneBytes) : 0;
-    memory_.reset(new std::byte[64 + lanes + n * (exact ? kExactBytes : kBytes)]);
-    scratch_ = align(memory_.get());
+    const bool columns = needs.layout == Layout::columns;
+    const std::int64_t lanes =
+        columns ? (n + 64) * (needs.exact ? kExactLaneBytes : kLaneBytes) : 0;
+    const std::int64_t pack = needs.packed ? kPackBytes : 0;
+    memory_.reset(new std::byte[64 + pack + lanes + needs.state_bytes +
+                                n * (needs.exact ? kExactBytes : kBytes)]);
+    packed_ = align(memory_.get());
+    scratch_ = packed_ + pack;
     std::byte* next = scratch_ + lanes;
     const auto take = [&](auto*& array) {
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
       next += n * sizeof *array;
     };
-    if (exact) {
+    if (needs.folded) {
+      folded_ = std::make_unique<Workspace>(
+          kFoldedColumns, Needs{needs.layout, needs.exact, needs.packed, false, 0});
+    }
+    if (needs.exact) {
+      states_ = next;
+      next += needs.state_bytes;
       for (std::int64_t*& part : parts.part) take(part);
       take(parts.exponent);
-      packed();
       return;
     }
     take(sums.hi);
@@ -67,11 +87,9 @@ class Workspace {
   }
 
   void* scratch() { return scratch_; }
-
-  std::byte* packed() {
-    if (!packed_) packed_.reset(new std::byte[kPackBytes + 64]);
-    return align(packed_.get());
-  }
+  std::byte* packed() { return packed_; }
+  std::byte* states() { return states_; }
+  Workspace& folded() { return *folded_; }
 
   States sums;
   States grids;
@@ -90,12 +108,11 @@ class Workspace {
   }
 
   std::unique_ptr<std::byte[]> memory_;
-  std::unique_ptr<std::byte[]> packed_;
+  std::unique_ptr<Workspace> folded_;
+  std::byte* packed_;
   std::byte* scratch_;
+  std::byte* states_ = nullptr;
 };
-
-// A matrix of fewer columns is folded to this many.
-constexpr std::int64_t kFoldedColumns = 512;
 
 // Of columns summed exactly: bytes read twice, so that they stay in the second cache; and
 // how many a packed copy is wide.
@@ -173,6 +190,11 @@ class Reduction {
     exact_rows_ = find_exact_kernel(Layout::rows, request.input_type);
     exact_columns_ = find_exact_kernel(Layout::columns, request.input_type);
     exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
+    whole_elements_ = has_whole_elements();
+    const Loop& reduced = plan.reduced.innermost();
+    folds_ = plan.layout == Layout::columns && kept_.count < kFoldedColumns / 4 &&
+             kept_.input == bytes_ && reduced.input == kept_.count * bytes_ &&
+             reduced.count >= 2 * kFoldedColumns;
   }
 
   // Splits the work over the outputs if there are enough of them, else over the terms.
@@ -197,16 +219,13 @@ class Reduction {
     tasks_per_turn_ = std::max<std::int64_t>(1, tasks_ / (8 * threads));
     const bool spread = tasks_ >= threads && threads > 1;
     if (!spread) inner_threads_ = static_cast<int>(threads);
-    // All memory is had before anything is written: an update is whole or not at all.
-    for (std::int64_t i = 0; i < (spread ? threads : 1); ++i) {
-      workspaces_.push_back(workspace_for(tile_));
-    }
-    if (spread) {
-      executor_.run(static_cast<int>(threads), [this] { work(); });
-    } else {
-      work();
-    }
-    if (failure_) std::rethrow_exception(failure_);
+    // All memory is had before anything is written: a call is done whole or not at all.
+    workspaces_ = workspaces_for(spread ? threads : 1, false);
+    if (parts() > 1) part_workspaces_ = workspaces_for(parts(), true);
+    share(tasks_, tasks_per_turn_, spread ? threads : 1,
+          [this](std::int64_t task, std::size_t worker) {
+            run_task(task, *workspaces_[worker]);
+          });
   }
 
  private:
@@ -222,9 +241,22 @@ class Reduction {
     return std::max(kSmallestTile, std::min(wanted, room));
   }
 
-  std::unique_ptr<Workspace> workspace_for(std::int64_t n) const {
-    if (request_.states) n = std::max(n, kFoldedColumns);
-    return std::make_unique<Workspace>(n, plan_.layout, request_.states);
+  std::vector<std::unique_ptr<Workspace>> workspaces_for(std::int64_t count,
+                                                         bool of_parts) const {
+    const Loop& inner =
+        plan_.layout == Layout::rows ? plan_.reduced.innermost() : plan_.kept.innermost();
+    // Columns whose sums are open are read one by one in the end.
+    const bool packed = plan_.layout == Layout::columns || !readable(inner.input);
+    const bool exact = request_.states;
+    const Workspace::Needs needs = {
+        plan_.layout, exact, packed, folds_ && !exact,
+        exact && of_parts ? tile_ * 8 * sum_format_.state_digits : 0};
+    std::vector<std::unique_ptr<Workspace>> workspaces(count);
+    for (std::unique_ptr<Workspace>& workspace : workspaces) {
+      workspace =
+          std::make_unique<Workspace>(exact ? std::max(tile_, kFoldedColumns) : tile_, needs);
+    }
+    return workspaces;
   }
 
   // A tile of columns narrower than this would read cache lines in part.
@@ -232,27 +264,41 @@ class Reduction {
     return plan_.layout == Layout::columns ? kSmallestTile : 1;
   }
 
-  // Takes tiles, some at a time, until none is left.
-  void work() {
-    std::int64_t task = 0;
-    try {
-      const StandardModes modes;
-      Workspace& workspace = *workspaces_[next_workspace_.fetch_add(1)];
-      for (;;) {
-        const std::int64_t begin = next_task_.fetch_add(tasks_per_turn_);
-        if (begin >= tasks_) return;
-        const std::int64_t end = std::min(begin + tasks_per_turn_, tasks_);
-        for (task = begin; task < end; ++task) run_task(task, workspace);
+  // Calls f(item, worker) for all items, by so many workers at once, each of which takes some
+  // at a time until none is left; throws what it threw for the first item that failed.
+  template <class F>
+  void share(std::int64_t items, std::int64_t per_turn, std::int64_t workers, F f) {
+    std::atomic<std::int64_t> next_item{0};
+    std::atomic<std::size_t> next_worker{0};
+    std::exception_ptr failure;
+    std::int64_t failed_item = items;
+    const auto work = [&] {
+      std::int64_t item = 0;
+      try {
+        const StandardModes modes;
+        const std::size_t worker = next_worker.fetch_add(1);
+        for (;;) {
+          const std::int64_t begin = next_item.fetch_add(per_turn);
+          if (begin >= items) return;
+          const std::int64_t end = std::min(begin + per_turn, items);
+          for (item = begin; item < end; ++item) f(item, worker);
+        }
+      } catch (...) {
+        // Items before this one were taken before it, so that they end or fail themselves.
+        const std::lock_guard<std::mutex> guard(mutex_);
+        if (item < failed_item) {
+          failure = std::current_exception();
+          failed_item = item;
+        }
+        next_item.store(items);
       }
-    } catch (...) {
-      // Tasks before this one were taken before it, so that they end or fail themselves.
-      const std::lock_guard<std::mutex> guard(mutex_);
-      if (!failure_ || task < failed_task_) {
-        failure_ = std::current_exception();
-        failed_task_ = task;
-      }
-      next_task_.store(tasks_);
+    };
+    if (workers > 1) {
+      executor_.run(static_cast<int>(workers), std::ref(work));  // by reference: no memory
+    } else {
+      work();
     }
+    if (failure) std::rethrow_exception(failure);
   }
 
   void run_task(std::int64_t task, Workspace& workspace) {
@@ -403,11 +449,10 @@ class Reduction {
     if (terms_ == 0) return clear(method, states, n);
     if (parts() <= 1) return sum_loops(method, plan_.reduced, input, n, states, workspace);
     clear(method, states, n);
-    for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
-      Workspace own(n, plan_.layout, false);
+    for_each_part(input, [&](const Loops& loops, const std::byte* data, Workspace& own) {
       if (method == Method::grid) std::copy_n(states.hi, n, own.sums.hi);
       sum_loops(method, loops, data, n, own.sums, own);
-      const std::lock_guard<std::mutex> guard(mutex);
+      const std::lock_guard<std::mutex> guard(mutex_);
       for (std::int64_t i = 0; i < n; ++i) merge(method, states, i, own.sums, i);
     });
   }
@@ -425,32 +470,18 @@ class Reduction {
     return std::min<std::int64_t>(inner_threads_, plan_.reduced.loops[longest_loop()].count);
   }
 
-  // Calls sum(loops, input, mutex) for parts() parts that make up all terms, at once.
+  // Calls sum(loops, input, workspace) for parts() parts that make up all terms, at once.
   template <class F>
-  void for_each_part(const std::byte* input, F sum) const {
+  void for_each_part(const std::byte* input, F sum) {
     const int longest = longest_loop();
     const Loop& split = plan_.reduced.loops[longest];
     const std::int64_t count = parts();
-    std::atomic<std::int64_t> next{0};
-    std::mutex mutex;
-    std::exception_ptr failure;
-    executor_.run(static_cast<int>(count), [&] {
-      try {
-        const StandardModes modes;
-        for (;;) {
-          const std::int64_t part = next.fetch_add(1, std::memory_order_relaxed);
-          if (part >= count) return;
-          const std::int64_t begin = split.count * part / count;
-          Loops loops = plan_.reduced;
-          loops.loops[longest].count = split.count * (part + 1) / count - begin;
-          sum(loops, input + begin * split.input, mutex);
-        }
-      } catch (...) {
-        const std::lock_guard<std::mutex> guard(mutex);
-        failure = std::current_exception();
-      }
+    share(count, 1, count, [&](std::int64_t part, std::size_t worker) {
+      const std::int64_t begin = split.count * part / count;
+      Loops loops = plan_.reduced;
+      loops.loops[longest].count = split.count * (part + 1) / count - begin;
+      sum(loops, input + begin * split.input, *part_workspaces_[worker]);
     });
-    if (failure) std::rethrow_exception(failure);
   }
 
   Function kernel_for(Method method) const {
@@ -468,8 +499,7 @@ class Reduction {
       if (plan_.layout == Layout::rows) {
         add_block(kernel, input + in, n, kept_.input, inner.count, inner.input, states, fresh,
                   workspace);
-      } else if (inner.count >= 2 * kFoldedColumns && n < kFoldedColumns / 4 &&
-                 kept_.input == bytes_ && inner.input == n * bytes_) {
+      } else if (folds(inner, n)) {
         add_folded(method, kernel, input + in, inner.count, n, states, fresh, workspace);
       } else {
         add_block(kernel, input + in, inner.count, inner.input, n, kept_.input, states, fresh,
@@ -488,7 +518,7 @@ class Reduction {
     const std::int64_t wide = folds * columns;
     const std::int64_t wide_rows = rows / folds;
     const std::int64_t rest = rows % folds;
-    Workspace own(wide, Layout::columns, false);
+    Workspace& own = workspace.folded();
     if (method == Method::grid) {
       for (std::int64_t j = 0; j < wide; ++j) own.sums.hi[j] = states.hi[j % columns];
     }
@@ -507,7 +537,7 @@ class Reduction {
   void add_block(Function kernel, const std::byte* data, std::int64_t rows,
                  std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
                  const States& states, bool fresh, Workspace& workspace) {
-    if (readable(data, stride) && row_stride % bytes_ == 0) {
+    if (readable(stride)) {
       kernel(data, row_stride, rows, columns, states, fresh, workspace.scratch());
       return;
     }
@@ -571,27 +601,19 @@ class Reduction {
     exactly_.add_squares(digits, data, n);
   }
 
-  // Adds the terms of n neighbouring outputs to their states; to none of them if it throws.
+  // Adds the terms of n neighbouring outputs to their states.
   void add_to_states(const std::byte* input, std::byte* output, std::int64_t n,
                      Workspace& workspace) {
     const StateArray states = {output, kept_.output, n};
     if (parts() <= 1) return add_part(plan_.reduced, input, n, states, workspace);
-    const std::ptrdiff_t size = sum_format_.state_digits;
-    const auto array = [&](std::vector<std::uint64_t>& memory) {
-      memory.resize(n * size);
-      return StateArray{reinterpret_cast<std::byte*>(memory.data()), 8 * size, n};
-    };
-    std::vector<std::uint64_t> sum_memory;
-    const StateArray sums = array(sum_memory);
-    for_each_part(input, [&](const Loops& loops, const std::byte* data, std::mutex& mutex) {
-      const std::unique_ptr<Workspace> own = workspace_for(n);
-      std::vector<std::uint64_t> memory;
-      const StateArray part = array(memory);
-      add_part(loops, data, n, part, *own);
-      const std::lock_guard<std::mutex> guard(mutex);
-      for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, sums(i), part(i));
+    for_each_part(input, [&](const Loops& loops, const std::byte* data, Workspace& own) {
+      const std::ptrdiff_t size = 8 * sum_format_.state_digits;
+      const StateArray part = {own.states(), size, n};
+      std::fill_n(own.states(), n * size, std::byte{0});
+      add_part(loops, data, n, part, own);
+      const std::lock_guard<std::mutex> guard(mutex_);
+      for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, states(i), part(i));
     });
-    for (std::int64_t i = 0; i < n; ++i) add_to_state(input_format_, states(i), sums(i));
   }
 
   void add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
@@ -609,10 +631,9 @@ class Reduction {
     const Loop& inner = reduced.innermost();
     for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       const std::byte* data = input + in;
-      if (!readable(data, kept_.input) || inner.input % bytes_ != 0) {
+      if (!readable(kept_.input)) {
         add_packed_columns(data, inner, n, states, workspace);
-      } else if (inner.count >= 2 * kFoldedColumns && n < kFoldedColumns / 4 &&
-                 inner.input == n * bytes_) {
+      } else if (folds(inner, n)) {
         const std::int64_t folds = kFoldedColumns / n;
         const std::int64_t wide = folds * n;
         const std::int64_t rows = inner.count / folds;
@@ -680,7 +701,7 @@ class Reduction {
     const Loop& inner = reduced.innermost();
     for_each_outer(reduced, [&](std::ptrdiff_t in, std::ptrdiff_t) {
       const std::byte* data = input + in;
-      if (readable(data, inner.input)) {
+      if (readable(inner.input)) {
         f(data, inner.count);
         return;
       }
@@ -695,9 +716,20 @@ class Reduction {
   }
 
   // Whether elements `stride` bytes apart can be read as an array of native, aligned ones.
-  bool readable(const std::byte* data, std::ptrdiff_t stride) const {
-    return stride == bytes_ && !request_.byte_swapped &&
-           reinterpret_cast<std::uintptr_t>(data) % bytes_ == 0;
+  bool readable(std::ptrdiff_t stride) const { return stride == bytes_ && whole_elements_; }
+
+  bool has_whole_elements() const {
+    const auto first = reinterpret_cast<std::uintptr_t>(request_.input + plan_.input_offset);
+    bool whole = !request_.byte_swapped && first % bytes_ == 0;
+    for (const Loops* loops : {&plan_.kept, &plan_.reduced}) {
+      for (int i = 0; i < loops->size; ++i) whole &= loops->loops[i].input % bytes_ == 0;
+    }
+    return whole;
+  }
+
+  // Whether n columns of so many rows are to be folded.
+  bool folds(const Loop& rows, std::int64_t n) const {
+    return folds_ && n == kept_.count && rows.count >= 2 * kFoldedColumns;
   }
 
   const Plan& plan_;
@@ -715,7 +747,9 @@ class Reduction {
   Exactly exactly_;
   ExactFunction exact_rows_;
   ExactFunction exact_columns_;
-  bool exact_;  // every output is summed exactly
+  bool exact_;           // every output is summed exactly
+  bool whole_elements_;  // native ones, and each at a multiple of its size
+  bool folds_;           // the plan is one to fold
 
   // Tasks are tiles of outputs; inner_threads_ share the terms of each.
   std::int64_t tile_ = 1;
@@ -723,12 +757,9 @@ class Reduction {
   std::int64_t tasks_ = 0;
   std::int64_t tasks_per_turn_ = 1;
   int inner_threads_ = 1;
-  std::vector<std::unique_ptr<Workspace>> workspaces_;  // one for each thread
-  std::atomic<std::size_t> next_workspace_{0};
-  std::atomic<std::int64_t> next_task_{0};
+  std::vector<std::unique_ptr<Workspace>> workspaces_;       // one for each worker
+  std::vector<std::unique_ptr<Workspace>> part_workspaces_;  // the same, within a task
   std::mutex mutex_;
-  std::exception_ptr failure_;
-  std::int64_t failed_task_ = 0;  // where it was thrown
 };
 
 }  // namespace

@@ -362,12 +362,13 @@ OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
   const Api api(runtime);
   OrtCustomOpDomain* domain = nullptr;
   check(api(CreateCustomOpDomain, "", &domain));
-  for (const Format& format : kFormats) {
-    auto* op = new Operator(format.type, runtime);
-    if (OrtStatus* status = api(CustomOpDomain_Add, domain, op)) {
-      api(ReleaseCustomOpDomain, domain);
-      throw Failure{status};
+  try {
+    for (const Format& format : kFormats) {
+      check(api(CustomOpDomain_Add, domain, new Operator(format.type, runtime)));
     }
+  } catch (...) {
+    api(ReleaseCustomOpDomain, domain);
+    throw;
   }
   return domain;
 }

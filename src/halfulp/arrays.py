@@ -72,6 +72,8 @@ def _from_dlpack(x: Any, what: str) -> Array:
         )
     try:
         return _core.import_dlpack(_export(x))
+    except MemoryError:
+        raise
     except Exception as error:  # whatever another library raises
         raise UnsupportedTypeError(f"{what}: {name} cannot be read: {error}") from error
 

@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0; 2 after bad input, told in one line on stderr; 130
-        after an interrupt; 1 if nobody reads the output any more.
+        The exit code: 0; 2 after bad input, or without memory, told in one line on
+        stderr; 130 after an interrupt; 1 if nobody reads the output any more.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _drop_output()
         return _fail(str(error))
+    except MemoryError:
+        return _fail("not enough memory")
     return code or 0
 
 
