@@ -377,8 +377,10 @@ nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
 }
 
 // The name of the default target for None.
-void choose(const char* name) {
-  if (!choose_target(name)) throw nb::value_error("no such target");
+void choose(nb::handle name) {
+  if (!choose_target(name.is_none() ? nullptr : nb::cast<const char*>(name))) {
+    throw nb::value_error("no such target");
+  }
 }
 
 std::vector<std::string> target_names() {
@@ -458,6 +460,7 @@ NB_MODULE(_core, module) {
              nb::sig("def export_dlpack(array: numpy.ndarray) -> object"),
              "An object that has __dlpack__ and shares the array's memory.");
   module.def("choose_target", &choose, nb::arg("name").none(),
+             nb::sig("def choose_target(name: str | None) -> None"),
              "Run the kernels of one instruction set; those of the default for None.");
   module.def("thread_limit", &thread_limit, "The most threads that a call may use.");
   module.def("set_thread_limit", &set_thread_limit, nb::arg("limit"),
