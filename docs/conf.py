@@ -5,17 +5,17 @@ No network: what other projects document is named, not linked.
 
 from __future__ import annotations
 
-import re
+import importlib
+import sys
 from pathlib import Path
 
-from docutils.nodes import TextElement, reference
+from docutils.nodes import TextElement, document, entry, reference, row, table
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
 
 import halfulp
-from halfulp.page import render
 
 HERE = Path(__file__).parent
 
@@ -61,22 +61,14 @@ nitpick_ignore_regex = [
 html_theme = "furo"
 html_title = "halfulp"
 html_static_path = ["_static"]
-html_css_files = ["site.css"]
+html_css_files = ["colours.css", "site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
 
-def _write_generated_pages() -> None:
-    """Write operator.md, the page that `halfulp docs` makes."""
-    text = render("ReduceSumSquare", "md")
-    # One page, one title; the versions' own titles repeat, so that anchors get numbers.
-    text = re.sub(r"\A# .*\n", "# The operator, version by version\n", text)
-    target = HERE / "operator.md"
-    if not target.is_file() or target.read_text() != text:
-        target.write_text(text)
-
-
-_write_generated_pages()
+sys.path.insert(0, str(HERE))
+pages = importlib.import_module("pages")
+pages.write()
 
 
 def _find_by_last_name(
@@ -96,5 +88,20 @@ def _find_by_last_name(
     )
 
 
+def _colour_verdicts(app: Sphinx, tree: document) -> None:
+    """Give the matrices of verdicts the colours that `halfulp verify --html` has."""
+    if app.env.docname != "conformance":
+        return
+    for matrix in tree.findall(table):
+        head, *rows = ([*line.findall(entry)] for line in matrix.findall(row))
+        if [cell.astext() for cell in head[:2]] != ["class", "bfloat16"]:
+            continue
+        matrix["classes"].append("heat")
+        for line in rows:
+            for cell in line[1:]:
+                cell["classes"] += pages.verdict_classes(cell.astext())
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", _colour_verdicts)
     app.connect("missing-reference", _find_by_last_name)

@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp import cli, output
+from contrast import contrast
+from halfulp import cli, html, output
 from halfulp.bench import measure, plot, report, results, targets
 from halfulp.bench.accuracy import (
     ACCURACY_TYPES,
@@ -437,33 +438,25 @@ def test_pictures_are_small_have_a_title_and_are_the_same_every_time(run: Run) -
     assert "<path" not in picture
 
 
-def contrast(one: str, other: str) -> float:
-    """Of two colours, as WCAG defines it."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [
-            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts
-        ]
-        return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
-
-    low, high = sorted([luminance(one), luminance(other)])
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("scheme", [plot.LIGHT, plot.DARK], ids=["light", "dark"])
-def test_pictures_are_told_apart_in_light_and_dark(scheme: plot.Scheme) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "series"),
+    [(html.LIGHT, plot.SERIES_LIGHT), (html.DARK, plot.SERIES_DARK)],
+    ids=["light", "dark"],
+)
+def test_pictures_are_told_apart_in_light_and_dark(
+    scheme: dict[str, str], series: tuple[str, ...]
+) -> None:
     assert contrast("#ffffff", "#767676") == pytest.approx(4.54, abs=0.01)
-    for ink in (scheme.ink, scheme.muted):
-        assert contrast(ink, scheme.paper) >= 4.5
-    for colour in scheme.series:
-        assert contrast(colour, scheme.paper) >= 3
-    assert len({*scheme.series}) == len(scheme.series)
+    for ink in (scheme["ink"], scheme["muted"]):
+        assert contrast(ink, scheme["paper"]) >= 4.5
+    for colour in series:
+        assert contrast(colour, scheme["paper"]) >= 3
+    assert len({*series}) == len(series)
     picture = plot.draw(RUNS[0])
     light, dark = picture.split("@media(prefers-color-scheme:dark)")
-    half = dark if scheme is plot.DARK else light
-    for colour in (scheme.paper, scheme.ink, scheme.muted, scheme.line, *scheme.series):
-        assert colour in half
+    half = dark if scheme is html.DARK else light
+    named = [scheme[name] for name in ("paper", "ink", "muted", "line")]
+    assert all(colour in half for colour in (*named, *series))
 
 
 def test_the_picture_of_speed_names_the_limit_and_peers_and_leaves_out_empty_rows() -> (

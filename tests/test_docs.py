@@ -8,20 +8,33 @@ import html
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
+import claims
+import conformance as stored
+from contrast import contrast
 from halfulp import cli
+from halfulp.conformance.summary import matrix
+from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS
+from halfulp.html import DARK, LIGHT
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+made = import_module("pages")
+# Written when the site is built, perhaps long ago.
+MADE = {DOCS / name for name in made.MADE}
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
-    *(page for page in sorted(DOCS.rglob("*.md")) if page.name != "operator.md"),
+    *(page for page in sorted(DOCS.rglob("*.md")) if page not in MADE),
 ]
 
 # Blocks that are not run, by their language.
@@ -147,7 +160,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         name, _, anchor = target.partition("#")
         file = (page.parent / name).resolve() if name else page
-        if file == DOCS / "operator.md":  # made when the site is built
+        if file in MADE:
             continue
         assert file.exists(), target
         if anchor:
@@ -243,6 +256,88 @@ def test_pages_are_in_the_contents() -> None:
         for line in block.splitlines()
         if line and not line.startswith(":")
     ]
-    for page in DOCS.rglob("*.md"):
+    for page in {*DOCS.rglob("*.md"), *(page for page in MADE if page.suffix == ".md")}:
         name = page.relative_to(DOCS).with_suffix("").as_posix()
         assert name == "index" or any(Path(name).match(entry) for entry in entries), name
+
+
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for sub, one in getattr(command, "commands", {}).items():
+        yield from _commands(one, f"{name} {sub}")
+
+
+def test_the_command_reference_has_every_command_option_and_argument() -> None:
+    text = made.commands()
+    assert text.startswith("# Command line\n")
+    assert not re.search(r"(?m)^\* .*\.\.\.$", text)
+    assert "Example:  " not in text
+    found = [*_commands(typer.main.get_command(cli.app), "halfulp")]
+    assert len(found) > 10
+    for name, command in found:
+        title = "# Command line" if name == "halfulp" else f"# `{name}`"
+        (part,) = re.findall(rf"{title}\n(.*?)(?=\n##+ |\Z)", text, re.DOTALL)
+        plain = html.unescape(part)
+        assert command.help.split("\n\n")[0] in plain
+        assert f"Example: `{name}" in plain or "Example:" not in command.help
+        for parameter in command.params:
+            if not parameter.hidden:
+                words = parameter.opts if parameter.param_type_name == "option" else []
+                assert all(f"`{word}" in plain or f", {word}" in plain for word in words)
+        for sub in getattr(command, "commands", {}):
+            anchor = f"{name} {sub}".replace(" ", "-")
+            assert f"[`{sub}`](#{anchor})" in plain
+
+
+def test_the_changelog_is_on_the_site() -> None:
+    text = made.changelog()
+    assert text.startswith("# Changelog\n")
+    assert (ROOT / "CHANGELOG.md").read_text().splitlines()[-1] in text
+    assert "](docs/" not in text
+
+
+def test_verdicts_on_the_site_have_the_colours_of_the_report() -> None:
+    colours = {EXACT: ["good"], ULPS: ["warn"], REFUSED: ["refused"]}
+    seen = set()
+    for run in stored.load(claims.RESULTS / "conformance.json"):
+        for cell in matrix(run).values():
+            expected = colours.get(cell.word, ["bad"])
+            assert made.verdict_classes(cell.text) == expected, cell
+            seen.add(expected[0])
+    assert seen == {"good", "warn", "refused", "bad"}
+    assert made.verdict_classes("") == []
+    style = (DOCS / "_static/site.css").read_text()
+    for name in seen:
+        assert f"table.heat td.{name} {{" in style
+
+
+@pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"])
+def test_coloured_text_has_contrast(scheme: dict[str, str]) -> None:
+    for name in ("good", "bad", "warn"):
+        for ground in (f"{name}-ground", "paper", "panel"):
+            assert contrast(scheme[name], scheme[ground]) >= 4.5
+    for name in ("ink", "muted", "link"):
+        for ground in ("paper", "panel"):
+            assert contrast(scheme[name], scheme[ground]) >= 4.5
+    rules = "".join(f"--{name}: {value};" for name, value in scheme.items())
+    assert made.colours().count(rules) == (1 if scheme is LIGHT else 2)
+
+
+def test_pictures_follow_the_theme_that_the_reader_chose() -> None:
+    style = (DOCS / "_static/site.css").read_text()
+    for theme in ("light", "dark"):
+        assert f'body[data-theme="{theme}"] {{ color-scheme: {theme}; }}' in style
+    for picture in DOCS.glob("*.svg"):
+        assert re.search(r"prefers-color-scheme: ?dark", picture.read_text()), picture
+
+
+def test_the_picture_is_the_first_of_its_page() -> None:
+    for name in ("benchmarks", "benchmarks-accuracy", "benchmarks-onnxruntime"):
+        lines = (DOCS / f"{name}.md").read_text().splitlines()
+        assert lines[0].startswith("# ")
+        assert lines[2].startswith("![")
+        assert lines[2].endswith(f"]({name}.svg)")
+    readme = (ROOT / "README.md").read_text()
+    for source in re.findall(r'<img src="([^"]*)"', readme):
+        assert (ROOT / source).is_file()
+    assert "docs/accuracy-float32.svg" in readme

@@ -7,29 +7,56 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["document", "escape"]
+__all__ = ["DARK", "LIGHT", "document", "escape"]
 
 # Text on every ground has a contrast of at least 4.5 in both schemes (WCAG AA).
-_STYLE = """\
-:root {
+LIGHT = {
+    "ink": "#1c1e21",
+    "muted": "#5b626b",
+    "paper": "#ffffff",
+    "panel": "#f5f6f8",
+    "line": "#d9dde2",
+    "link": "#0b57b0",
+    "good": "#116329",
+    "good-ground": "#dff5e3",
+    "bad": "#a11322",
+    "bad-ground": "#fde7e9",
+    "warn": "#7a4b00",
+    "warn-ground": "#fdf0d5",
+}
+DARK = {
+    "ink": "#e3e6ea",
+    "muted": "#a0a8b2",
+    "paper": "#14171a",
+    "panel": "#1e2226",
+    "line": "#363c43",
+    "link": "#82b6ff",
+    "good": "#7fd99a",
+    "good-ground": "#12301c",
+    "bad": "#ff9aa2",
+    "bad-ground": "#3d171b",
+    "warn": "#f0c36d",
+    "warn-ground": "#382a0c",
+}
+
+
+def _variables(scheme: dict[str, str]) -> str:
+    return "".join(f" --{name}: {value};" for name, value in scheme.items())
+
+
+_COLOURS = f"""\
+:root {{
   color-scheme: light dark;
-  --ink: #1c1e21; --muted: #5b626b; --paper: #ffffff; --panel: #f5f6f8;
-  --line: #d9dde2; --link: #0b57b0;
-  --good: #116329; --good-ground: #dff5e3;
-  --bad: #a11322; --bad-ground: #fde7e9;
-  --warn: #7a4b00; --warn-ground: #fdf0d5;
+ {_variables(LIGHT)}
   --mono: ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas,
     "DejaVu Sans Mono", monospace;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: #e3e6ea; --muted: #a0a8b2; --paper: #14171a; --panel: #1e2226;
-    --line: #363c43; --link: #82b6ff;
-    --good: #7fd99a; --good-ground: #12301c;
-    --bad: #ff9aa2; --bad-ground: #3d171b;
-    --warn: #f0c36d; --warn-ground: #382a0c;
-  }
-}
+}}
+@media (prefers-color-scheme: dark) {{
+  :root {{{_variables(DARK)} }}
+}}
+"""
+
+_STYLE = """\
 * { box-sizing: border-box; }
 html { scroll-padding-top: 1rem; -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
 body {
@@ -141,7 +168,7 @@ def document(title: str, body: str, *, style: str = "", script: str = "") -> str
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
 <style>
-{_STYLE}{style}</style>
+{_COLOURS}{_STYLE}{style}</style>
 </head>
 <body>
 <a class="skip" href="#main">Skip to the content</a>

@@ -10,48 +10,21 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from halfulp.bench.cells import SMALL_BYTES
 from halfulp.bench.results import HALFULP, RUNTIME, Errors, Measured, Run
 from halfulp.errors import ArgumentError
-from halfulp.html import escape
+from halfulp.html import DARK, LIGHT, escape
 
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """Colours: of the ground, text, lesser text, lines, then halfulp and its peers.
-
-    Texts have a contrast of 4.5 on the ground, what is drawn one of 3 (WCAG AA). Peers
-    are told apart by a name beside them or by dashes too, not by colour alone.
-    """
-
-    paper: str
-    ink: str
-    muted: str
-    line: str
-    series: tuple[str, ...]
-
-
-LIGHT = Scheme(
-    paper="#ffffff",
-    ink="#1c1e21",
-    muted="#5b626b",
-    line="#d5d9de",
-    series=(
-        *("#0072b2", "#d55e00", "#00805c", "#b0457f"),
-        *("#7a5c00", "#6a51a3", "#c1272d", "#555b63"),
-    ),
+# Colours of halfulp, then of peers, with a contrast of 3 on the ground (WCAG AA). Peers
+# are told apart by a name beside them or by dashes too.
+SERIES_LIGHT = (
+    *("#0072b2", "#d55e00", "#00805c", "#b0457f"),
+    *("#7a5c00", "#6a51a3", "#c1272d", "#555b63"),
 )
-DARK = Scheme(
-    paper="#1a1c1e",
-    ink="#e3e6ea",
-    muted="#a0a8b2",
-    line="#3c4249",
-    series=(
-        *("#56b4e9", "#ff9e4a", "#3fcf9f", "#f19ac6"),
-        *("#e0c040", "#b7a3f0", "#ff7f86", "#b8c0c8"),
-    ),
+SERIES_DARK = (
+    *("#56b4e9", "#ff9e4a", "#3fcf9f", "#f19ac6"),
+    *("#e0c040", "#b7a3f0", "#ff7f86", "#b8c0c8"),
 )
 _DASHES = ("", "", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 4")
 
@@ -121,13 +94,12 @@ _Part = Callable[[float], tuple[float, list[str]]]
 
 
 def _style() -> str:
-    def colours(scheme: Scheme) -> str:
-        rules = [f".paper{{fill:{scheme.paper}}}", f"text{{fill:{scheme.ink}}}"]
-        rules += [f".over{{stroke:{scheme.paper}}}"]
-        rules += [f".muted{{fill:{scheme.muted}}}"]
-        rules += [f".line{{stroke:{scheme.line}}}", f".at{{stroke:{scheme.muted}}}"]
-        for i, colour in enumerate(scheme.series):
-            rules.append(f".s{i}{{fill:{colour};stroke:{colour}}}")
+    def colours(scheme: dict[str, str], series: Sequence[str]) -> str:
+        rules = [f".paper{{fill:{scheme['paper']}}}", f"text{{fill:{scheme['ink']}}}"]
+        rules += [f".over{{stroke:{scheme['paper']}}}"]
+        rules += [f".muted{{fill:{scheme['muted']}}}"]
+        rules += [f".line{{stroke:{scheme['line']}}}", f".at{{stroke:{scheme['muted']}}}"]
+        rules += [f".s{i}{{fill:{c};stroke:{c}}}" for i, c in enumerate(series)]
         return "".join(rules)
 
     dashes = "".join(
@@ -139,8 +111,8 @@ text{{font:12px system-ui,"Segoe UI",Roboto,"Liberation Sans",sans-serif}}
 .small{{font-size:11px}}.over{{paint-order:stroke;stroke-width:3}}.end{{text-anchor:end}}.middle{{text-anchor:middle}}
 rect{{stroke:none}}polyline{{fill:none!important;stroke-width:2}}{dashes}
 .at{{stroke-width:1.5}}.halfulp{{stroke-width:6;stroke-opacity:.5}}
-{colours(LIGHT)}
-@media(prefers-color-scheme:dark){{{colours(DARK)}}}
+{colours(LIGHT, SERIES_LIGHT)}
+@media(prefers-color-scheme:dark){{{colours(DARK, SERIES_DARK)}}}
 </style>"""
 
 
