@@ -298,13 +298,6 @@ def test_errors_name_the_parameter_as_the_signature_does(
     assert "\n" not in str(caught.value)
 
 
-def test_masked_arrays_are_refused_since_the_mask_would_be_ignored() -> None:
-    with pytest.raises(
-        halfulp.UnsupportedTypeError, match=r"masked array; allowed: .*filled"
-    ):
-        halfulp.sum_square(np.ma.masked_array([1.0, 2.0], [True, False]))
-
-
 def test_subclasses_of_ndarray_are_read_as_arrays(tmp_path: object) -> None:
     mapped = np.memmap(f"{tmp_path}/x.bin", np.float32, "w+", shape=(3, 4))
     mapped[...] = 2

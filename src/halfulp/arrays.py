@@ -6,7 +6,9 @@ May import errors and the native core only.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,37 +22,130 @@ Restore = Callable[[Array], Any]
 
 _DLPACK_CPU = 1  # kDLCPU
 
+_ALLOWED = "a NumPy array, an object with __dlpack__ on the CPU, nested lists of numbers"
+
+# By what a type decides what NumPy's operations on it mean: units, labels, masks,
+# sparsity and laziness are made with these. __dataframe__ is the protocol of tables.
+_MEANINGS = ("__array_ufunc__", "__array_function__", "__dataframe__")
+_MEANINGS_OF_SUBCLASSES = (*_MEANINGS, "__array_finalize__", "__array_wrap__", "sum")
+
+# What a type has, and the way from it to a plain array.
+_WAYS_OUT = (
+    (("filled", "mask"), "pass its filled(0)"),
+    (
+        ("magnitude", "units"),
+        "pass its magnitude (a sum of squares has the unit squared)",
+    ),
+    (("value", "unit"), "pass its value (a sum of squares has the unit squared)"),
+    (("value", "units"), "pass its value (a sum of squares has the unit squared)"),
+    (("data_vars",), "pass its arrays one by one, or the function to its reduce()"),
+    (("to_dask_array",), "pass its to_dask_array(lengths=True)"),
+    (("to_numpy",), "pass its to_numpy()"),
+    (("compute", "__dask_graph__"), "pass its compute()"),
+    (("toarray",), "pass its toarray()"),
+    (("todense",), "pass its todense()"),
+    (("__array__",), "pass numpy.asarray() of it"),
+)
+
+_SEQUENCES_OF_ONE_TYPE = (array, bytearray, bytes, memoryview, range, str)
+
+# A nested sequence of more levels is no array of NumPy's.
+_MOST_LEVELS = 64
+
 
 def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
     """Return `x` as an array, and what turns a result into the library of `x`.
 
-    `what` names `x` in errors, as the signature of the caller does.
-
     NumPy arrays and objects with ``__dlpack__`` are viewed, never copied. The
-    second value is None where the result stays a NumPy array.
+    second value is None where the result stays a NumPy array. `what` names `x` in
+    errors, as the signature of the caller does.
 
     Raises
     ------
     UnsupportedTypeError
-        If `x` is no array, or one that halfulp would misread.
+        If `x` is no array, or more than one, so that something would be lost.
     ArgumentError
         If it lies on another device or its library does not export it.
     """
-    if type(x) is np.ndarray:
+    kind = type(x)
+    if kind is np.ndarray:
         return x, None
-    if isinstance(x, np.ma.MaskedArray):
-        raise UnsupportedTypeError(
-            f"{what} is a masked array; allowed: an array without a mask, as from "
-            "its filled(0)"
-        )
+    # As Python does, special methods are looked up on the type: what an object forwards
+    # to an array inside it says nothing of the object.
+    exports = hasattr(kind, "__dlpack__") and not issubclass(kind, np.ndarray)
+    if exports:
+        _check_device(x, what)
+    if is_more_than_an_array(kind):
+        raise _refusal(kind, f"{what} is")
+    if exports:
+        return _from_dlpack(x, what), _restore_to(x)
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x), None
-    if hasattr(x, "__dlpack__"):
-        return _from_dlpack(x, what), _restore_to(x)
+    nested = _is_nested(kind)
+    if nested:
+        _check_elements(x, what)
     try:
-        return np.asarray(x), None
+        found = np.asanyarray(x)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UnsupportedTypeError(f"{what} is not an array: {error}") from error
+        text = " ".join(str(error).split())
+        raise UnsupportedTypeError(f"{what} is not an array: {text}") from error
+    if is_more_than_an_array(type(found)):
+        raise _refusal(type(found), f"{what} holds")
+    if found.dtype == object and not hasattr(kind, "__array__"):
+        begin = f"{what} holds" if nested else f"{what} is"
+        for element in found.flat:
+            if not isinstance(element, int | float | np.generic):
+                raise _refusal(type(element), begin)
+        raise UnsupportedTypeError(f"{begin} an integer of more than 64 bits")
+    return np.asarray(found), None
+
+
+def is_more_than_an_array(kind: type) -> bool:
+    """Tell whether objects of a type mean more than the elements that they hold.
+
+    By the protocols with which a type takes part in NumPy's operations. A memmap is
+    an array that lies in a file.
+    """
+    if issubclass(kind, np.ndarray):
+        plain = np.memmap if issubclass(kind, np.memmap) else np.ndarray
+        return any(
+            getattr(kind, name, None) is not getattr(plain, name, None)
+            for name in _MEANINGS_OF_SUBCLASSES
+        )
+    return any(hasattr(kind, name) for name in _MEANINGS)
+
+
+def _refusal(kind: type, begin: str) -> UnsupportedTypeError:
+    package = kind.__module__.partition(".")[0]
+    name = kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"
+    article = "an" if name[0] in "aeioux" else "a"
+    ways = [way for has, way in _WAYS_OUT if all(hasattr(kind, name) for name in has)]
+    if issubclass(kind, Mapping):
+        ways.append("pass its values one by one")
+    elif issubclass(kind, Iterable):
+        ways.append("pass a list of it")
+    way = f"; {ways[0]}" if ways else ""
+    return UnsupportedTypeError(f"{begin} {article} {name}; allowed: {_ALLOWED}{way}")
+
+
+def _is_nested(kind: type) -> bool:
+    """Tell whether objects of a type are sequences of elements of any type."""
+    return issubclass(kind, Sequence) and not issubclass(kind, _SEQUENCES_OF_ONE_TYPE)
+
+
+def _check_elements(x: Sequence[Any], what: str) -> None:
+    """Raise if an element of nested sequences is more than an array."""
+    sequences = [x]
+    for _ in range(_MOST_LEVELS):
+        kinds = set(map(type, chain.from_iterable(sequences)))
+        for kind in kinds:
+            if is_more_than_an_array(kind):
+                raise _refusal(kind, f"{what} holds")
+        nested = {kind for kind in kinds if _is_nested(kind)}
+        if not nested:
+            return
+        elements = chain.from_iterable(sequences)
+        sequences = [element for element in elements if type(element) in nested]
 
 
 def is_dask_array(x: Any) -> bool:
@@ -59,7 +154,7 @@ def is_dask_array(x: Any) -> bool:
     return module is not None and isinstance(x, module.Array)
 
 
-def _from_dlpack(x: Any, what: str) -> Array:
+def _check_device(x: Any, what: str) -> None:
     name = type(x).__name__
     try:
         device = int(x.__dlpack_device__()[0])
@@ -70,6 +165,10 @@ def _from_dlpack(x: Any, what: str) -> Array:
             f"{what}: {name} is on DLPack device {device}; "
             f"allowed: {_DLPACK_CPU}, the CPU"
         )
+
+
+def _from_dlpack(x: Any, what: str) -> Array:
+    name = type(x).__name__
     try:
         return _core.import_dlpack(_export(x))
     except MemoryError:

@@ -1,7 +1,7 @@
 """Dask arrays: each chunk becomes an exact state, and states merge in a tree.
 
-May import element_types, errors and state only; dask is imported when an array of it is
-reduced. Nothing here knows how a sum is computed or rounded.
+May import arrays, element_types, errors and state only; dask is imported when an array
+of it is reduced. Nothing here knows how a sum is computed or rounded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.arrays import is_more_than_an_array
 from halfulp.element_types import ElementType, element_type
 from halfulp.errors import ArgumentError, SumOverflowError
 from halfulp.state import SumSquare
@@ -50,10 +51,11 @@ def reduce_dask_array(
         If `split_every` is not allowed, or chunks are masked arrays.
     """
     reduction = importlib.import_module("dask.array").reduction
-    if isinstance(x._meta, np.ma.MaskedArray):
+    if is_more_than_an_array(type(x._meta)):
+        name = type(x._meta).__name__
         raise ArgumentError(
-            f"{what} is a Dask array of masked arrays; allowed: chunks without a mask, "
-            "as from dask.array.ma.filled(x, 0)"
+            f"{what} is a Dask array with chunks of {name}; allowed: plain arrays, as "
+            "from map_blocks(), or dask.array.ma.filled(x, 0) where they are masked"
         )
     _check_split_every(split_every)
     axis = tuple(range(x.ndim)) if axes is None else axes

@@ -1,6 +1,6 @@
 """Exact values in plain Python, an oracle that shares no code with the kernels.
 
-May import arrays, element_types and spec.rules only; NumPy serves to view bits.
+May import arrays, element_types, labels and spec.rules only; NumPy serves to view bits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, element_type
+from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import normalize_axes, reduced_shape
 
 # Of each float type: bits of the significand field, bits of the exponent field.
@@ -30,7 +31,7 @@ def exact_sum_square(
     Parameters
     ----------
     x : array_like
-        As for `halfulp.sum_square`.
+        As for `halfulp.sum_square`, but no Dask array.
     axis : int or tuple of int, optional
         The axes to sum along; None means all.
     keepdims : bool, optional
@@ -57,11 +58,14 @@ def exact_sum_square(
     >>> halfulp.exact_sum_square(np.int64([2**62, 1]))
     21267647932558653966460912964485513217
     """
-    array, _ = as_array(x, "x")
-    kind = element_type(array.dtype, "x has dtype")
+    labelled = has_labels(x)
+    array = x if labelled else as_array(x, "x")[0]
     given = axis if isinstance(axis, tuple | list) else (axis,)
     axes = range(array.ndim) if axis is None else given
     normal = normalize_axes(axes, array.ndim, repeated="raise")
+    if labelled:
+        return sum_with_labels(x, "x", normal, keepdims, exact_sum_square)
+    kind = element_type(array.dtype, "x has dtype")
     kept = [i for i in range(array.ndim) if i not in normal]
     rows = array.transpose(*kept, *normal).reshape(
         *(array.shape[i] for i in kept), math.prod(array.shape[i] for i in normal)

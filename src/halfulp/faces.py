@@ -1,7 +1,7 @@
 """The operator as a function: NumPy's face and ONNX's face.
 
-May import arrays, element_types, errors, spec.rules and the native core only, and
-halfulp.dask for its arrays.
+May import arrays, element_types, errors, labels, spec.rules and the native core only,
+and halfulp.dask for its arrays.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp import _core
-from halfulp.arrays import Array, as_array, is_dask_array
+from halfulp.arrays import Array, as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import BY_CODE, ElementType, element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
+from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import (
     axes_error,
     check_flag,
@@ -47,16 +48,20 @@ def sum_square(
         Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
         int64, uint32 or uint64, of any shape, strides, alignment and byte
         order. Objects with ``__dlpack__`` on the CPU are read in place. A Dask
-        array of any chunks gives a lazy one.
+        array of any chunks gives a lazy one. What has labels keeps those of the axes
+        that are left: an xarray DataArray or Variable, lazy ones too, and a pandas
+        Series or DataFrame of one of the dtypes. Objects that mean more than their
+        elements in another way (units, masks, sparsity) are refused.
     axis : int or tuple of int, optional
         The axes to sum along; None means all. ``()`` squares each element.
     dtype : dtype, optional
         Of the result, among the eight; a float type for floats, an integer
         type for integers. Default: that of `out`, else that of `x`.
     out : numpy.ndarray, optional
-        Where the result goes: any array of its shape and dtype, `x` included.
+        Where the result goes: any array of its shape and dtype, `x` included. Not
+        with Dask arrays and labels.
     keepdims : bool, optional
-        Whether summed axes stay, with length one.
+        Whether summed axes stay, with length one. Not with pandas.
     overflow : {"wrap", "raise"}, optional
         What happens when an integer result does not fit its dtype. Floats
         overflow to infinity, as IEEE 754 has it.
@@ -105,8 +110,13 @@ def sum_square(
     (np.float16(inf), np.float32(180000.0))
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
-    lazy = type(x) is not np.ndarray and is_dask_array(x)
-    data, restore = (x, None) if lazy or type(x) is np.ndarray else as_array(x, "x")
+    lazy, restore, data = False, None, x
+    if type(x) is not np.ndarray:
+        if has_labels(x):
+            return _sum_with_labels(x, axis, dtype, out, keepdims, overflow, split_every)
+        lazy = is_dask_array(x)
+        if not lazy:
+            data, restore = as_array(x, "x")
     axes = None
     if axis is not None:
         given = axis if isinstance(axis, tuple | list) else (axis,)
@@ -186,18 +196,54 @@ def reduce_sum_square(
     array([[ 1.,  4.],
            [ 9., 16.]], dtype=float32)
     """
+    labelled = has_labels(data)
     lazy = is_dask_array(data)
-    array, restore = (data, None) if lazy else as_array(data, "data")
+    array, restore = (data, None) if lazy or labelled else as_array(data, "data")
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     given = None if axes is None else _axes_list(axes)
     normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
+    if labelled:
+
+        def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
+            return reduce_sum_square(
+                inner,
+                axes,
+                keepdims=0,
+                noop_with_empty_axes=1,
+                split_every=split_every,
+            )
+
+        return sum_with_labels(data, "data", normal, keep, sum_of)
     if lazy:
         return _reduce_lazily(data, "data", normal, keep, _SAME, "wrap", split_every)
     if split_every is not None:
         raise ArgumentError(_NO_DASK.format("data"))
     result = _reduce(array, "data", normal, keep)
     return result if restore is None else restore(result)
+
+
+def _sum_with_labels(
+    x: Any,
+    axis: int | Sequence[int] | None,
+    dtype: npt.DTypeLike | None,
+    out: Array | None,
+    keepdims: bool,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    if out is not None:
+        raise ArgumentError("out is given with an x that has labels; allowed: without")
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = range(x.ndim) if axis is None else given
+    normal = normalize_axes(axes, x.ndim, repeated="raise")
+
+    def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
+        return sum_square(
+            inner, axes, dtype=dtype, overflow=overflow, split_every=split_every
+        )
+
+    return sum_with_labels(x, "x", normal, bool(keepdims), sum_of)
 
 
 def _reduce(
@@ -257,7 +303,9 @@ def target_type(
     ArgumentError, UnsupportedTypeError
         If one of them is not allowed for data of the type `source`.
     """
-    if out is not None and not isinstance(out, np.ndarray):
+    if out is not None and (
+        not isinstance(out, np.ndarray) or is_more_than_an_array(type(out))
+    ):
         raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
     if dtype is None:
         assert out is not None

@@ -1,6 +1,6 @@
 """ReduceSumSquare inside ONNX Runtime.
 
-May import element_types, errors and the native core only; and the package
+May import arrays, element_types, errors and the native core only; and the package
 onnxruntime, when a function needs it.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from halfulp import _core
+from halfulp.arrays import as_array
 from halfulp.element_types import BY_CODE
 from halfulp.errors import EngineError
 
@@ -193,14 +194,16 @@ def run(
         results = session.run(names, dict(inputs), run_options)
         return dict(zip(names, results, strict=True))
     # Values share the memory of arrays, and do not keep it.
-    arrays = {name: _contiguous(array) for name, array in inputs.items()}
+    arrays = {
+        name: _contiguous(array, f"input {name!r}") for name, array in inputs.items()
+    }
     given = {name: _to_value(array) for name, array in arrays.items()}
     results = session.run_with_ort_values(names, given, run_options)
     return dict(zip(names, map(_from_value, results), strict=True))
 
 
-def _contiguous(array: Any) -> Any:
-    given = np.asarray(array)
+def _contiguous(array: Any, what: str) -> Any:
+    given, _ = as_array(array, what)
     return np.ascontiguousarray(given).reshape(given.shape)
 
 

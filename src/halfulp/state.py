@@ -148,7 +148,8 @@ class SumSquare:
         ----------
         array : array_like
             Of the element type, as for `halfulp.sum_square`: of any layout and byte
-            order, never copied; objects with ``__dlpack__`` too.
+            order, never copied; objects with ``__dlpack__`` too. Without labels, and
+            no Dask array.
         axis : int or tuple of int, optional
             The axes to sum along; None means all. The others have the shape of the
             sums.

@@ -47,7 +47,7 @@ def test_a_tensor_gives_a_tensor_of_its_type(name: str) -> None:
 def test_a_tensor_is_viewed_in_any_layout(name: str) -> None:
     x = _tensor(name)
     for view in (x, x.mT, x[:, ::2], x[1], x.expand(5, 2, 3, 4), x[0, 0, 0]):
-        array, _ = as_array(view)
+        array, _ = as_array(view, "x")
         assert array.ctypes.data == view.data_ptr()
         assert array.shape == tuple(view.shape)
         assert (

@@ -1,6 +1,6 @@
 """Checks what is fed to a model against what it declares.
 
-May import errors, faults and tensors only.
+May import arrays, errors, faults and tensors only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TypeProto, ValueInfoProto
 
+from halfulp.arrays import as_array
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.faults import one_line
 from halfulp.onnx.tensors import dtype_code, dtype_name, tensor_dtype, type_name
@@ -108,12 +109,12 @@ def _shape(sizes: Sequence[object]) -> str:
 
 def _as_array(what: str, value: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     """Return `value` as an array of native byte order, of `dtype` if it has none."""
-    try:
-        array = np.asarray(value)
-        if dtype is not None and not hasattr(value, "dtype") and _takes(array, dtype):
+    array, _ = as_array(value, what)
+    if dtype is not None and not hasattr(value, "dtype") and _takes(array, dtype):
+        try:
             array = np.asarray(value, dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(f"{what} is no array: {one_line(str(error))}") from error
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ArgumentError(f"{what} is no array: {one_line(str(error))}") from error
     if dtype is not None and dtype.name == "bfloat16" and array.dtype == np.dtype("V2"):
         return array.view(dtype)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
