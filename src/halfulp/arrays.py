@@ -1,6 +1,6 @@
 """Array-likes to NumPy arrays and back to the caller's library.
 
-May import errors and the native core only.
+May import element_types, errors and the native core only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp import _core
+from halfulp.element_types import ALLOWED
 from halfulp.errors import ArgumentError, UnsupportedTypeError
 
 Array = npt.NDArray[Any]
@@ -96,7 +97,9 @@ def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
         for element in found.flat:
             if not isinstance(element, int | float | np.generic):
                 raise _refusal(type(element), begin)
-        raise UnsupportedTypeError(f"{begin} an integer of more than 64 bits")
+        raise UnsupportedTypeError(
+            f"{begin} an integer of more than 64 bits; allowed: {ALLOWED}"
+        )
     return np.asarray(found), None
 
 
