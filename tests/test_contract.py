@@ -295,7 +295,6 @@ def test_10_the_result_is_new_contiguous_and_of_the_same_type(dtype: np.dtype) -
         np.zeros(3, "V2"),
         [True, False],
         [2**70],
-        None,
         "text",
     ],
     ids=lambda x: str(getattr(x, "dtype", x)),
