@@ -1,7 +1,7 @@
 """The command line.
 
-May import errors, commands and bench.command. Only these and terminal import typer and
-rich; each command loads what it needs when it runs.
+May import errors, guard, limits, commands and bench.command. Only commands and terminal
+import typer and rich; each command loads what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 import halfulp
+from halfulp import limits
 from halfulp.bench.command import app as bench
 from halfulp.commands.check import check
 from halfulp.commands.convert import convert
@@ -26,6 +27,7 @@ from halfulp.commands.run import run
 from halfulp.commands.sum import sum_files
 from halfulp.commands.verify import verify
 from halfulp.errors import HalfulpError
+from halfulp.guard import guarded
 from halfulp.terminal import printable
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -48,23 +50,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Default: those of the process.
+        Default: those of the process. The command then runs in a child with limits
+        of memory and time, which may crash (`halfulp.guard`); else in this process.
 
     Returns
     -------
     int
-        The exit code: 0; 2 after bad input, or without memory, told in one line on
-        stderr; 130 after an interrupt; 1 if nobody reads the output any more.
+        The exit code: 0; 2 after bad input, a crash of the child, or where memory or time
+        is not enough, told in one line on stderr; 130 after an interrupt; 1 if
+        nobody reads the output any more.
     """
+    if arguments is None:
+        return guarded(lambda: _run(sys.argv[1:]), _fail)
+    return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(args=arguments, prog_name="halfulp", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except HalfulpError as error:
         return _fail(str(error))
     except typer.TyperException as error:
         return _fail(error.format_message())
+    except MemoryError:
+        return _fail(f"not enough memory{limits.memory_allowed()}")
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -73,8 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _drop_output()
         return _fail(str(error))
-    except MemoryError:
-        return _fail("not enough memory")
     return code or 0
 
 
@@ -84,7 +95,8 @@ def _drop_output() -> None:
 
 
 def _fail(message: str) -> int:
-    print(f"halfulp: error: {printable(' '.join(message.split()))}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"halfulp: error: {printable(' '.join(message.split()))}", file=sys.stderr)
     return 2
 
 
@@ -107,6 +119,9 @@ def _options(
     ] = False,
 ) -> None:
     """ONNX's ReduceSumSquare, correctly rounded.
+
+    Commands that only read a model take at most 256 MiB of memory, and 64 bytes
+    for each byte of the model; and 60 s, and 10 s for each MB of it.
 
     Example:  halfulp run model.onnx --input x=x.npy
     """

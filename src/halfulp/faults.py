@@ -1,6 +1,6 @@
 """Turns whatever goes wrong below into one error of halfulp, of one line.
 
-May import errors only.
+May import errors and limits only.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from halfulp import limits
 from halfulp.errors import HalfulpError, ModelError
 
 # What to do with an error of a node, given how errors name the node.
@@ -32,8 +33,9 @@ def reason(error: BaseException) -> str:
     """Say in one line why `error` was raised: what its first cause says."""
     while error.__cause__ is not None:
         error = error.__cause__
-    if isinstance(error, MemoryError) and not error.args:
-        return "not enough memory"
+    if isinstance(error, MemoryError):
+        what = one_line(str(error))
+        return f"not enough memory{what and f': {what}'}{limits.memory_allowed()}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(f"{type(error).__name__}: {error}")

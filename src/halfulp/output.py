@@ -1,6 +1,6 @@
 """Files that a command writes: never one that it reads, each whole or not at all.
 
-May import errors only.
+May import errors and limits only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from halfulp import limits
 from halfulp.errors import ArgumentError
 
 
@@ -134,18 +135,19 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """
     check_target(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise ArgumentError(
-            f"the output {str(path)!r} cannot be written: {error.strerror}"
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with limits.temporary(temporary):
+        try:
+            with temporary.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise ArgumentError(
+                f"the output {str(path)!r} cannot be written: {error.strerror}"
+            ) from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes) -> None:

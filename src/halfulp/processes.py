@@ -25,8 +25,14 @@ def ending(code: int, stderr: IO[bytes]) -> str:
     return f"{_signal(-code) if code < 0 else f'exit code {code}'}{last}"
 
 
-def _signal(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return the name of a signal, as SIGSEGV."""
     try:
-        return f"signal {number} ({signal.Signals(number).name})"
+        return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _signal(number: int) -> str:
+    name = signal_name(number)
+    return name if name.startswith("signal") else f"signal {number} ({name})"

@@ -1,6 +1,6 @@
 """The command ``halfulp check``.
 
-May import terminal and, within functions, onnx.model_check and rich.
+May import limits, terminal and, within functions, onnx.model_check and rich.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfulp import limits
 from halfulp.terminal import AsJson, printable
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def check(
     """
     from halfulp.onnx.model_check import check_model
 
+    limits.look_at(model)
     report = check_model(model)
     if as_json:
         print(json.dumps({"model": str(model), **report.as_dict()}))

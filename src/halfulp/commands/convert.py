@@ -1,6 +1,7 @@
 """``halfulp convert``: a model in another opset.
 
-May import errors, spec.rules, terminal, output and, within the command, halfulp.onnx.
+May import errors, limits, spec.rules, terminal, output and, within the command,
+halfulp.onnx.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from halfulp import limits
 from halfulp.spec.rules import OPERATOR
 from halfulp.terminal import AsJson, printable
 
@@ -54,6 +56,7 @@ def convert(
     from halfulp.onnx.files import MODEL_ENDINGS, load_model, save_model
     from halfulp.output import Output, check_outputs
 
+    limits.look_at(model)
     wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
     check_outputs([wanted], [model], lambda: data_files(model))
     source = load_model(model)
@@ -70,8 +73,10 @@ def convert(
     if verify:
         from halfulp.onnx.verify import verify as verify_models
 
+        limits.run(model)
         exact = all(change.exact for change in done.changes)
         facts["verified"] = verify_models(source, done.model, exact=exact)
+        limits.ran()
     save_model(output, done.model)
     if as_json:
         print(json.dumps(facts))

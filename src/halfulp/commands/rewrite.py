@@ -1,6 +1,6 @@
 """The commands ``halfulp fuse`` and ``halfulp expand``.
 
-May import terminal and, within functions, output, onnx and rich.
+May import limits, terminal and, within functions, output, onnx and rich.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfulp import limits
 from halfulp.terminal import AsJson, printable
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def fuse(model: _Model, output: _Output, as_json: AsJson = False) -> None:
     """
     import halfulp.onnx
 
+    limits.look_at(model)
     _check(model, output)
     _write(*halfulp.onnx.fuse(model), output, as_json)
 
@@ -45,6 +47,7 @@ def expand(model: _Model, output: _Output, as_json: AsJson = False) -> None:
     """
     import halfulp.onnx
 
+    limits.look_at(model)
     _check(model, output)
     _write(*halfulp.onnx.expand(model), output, as_json)
 

@@ -1,6 +1,7 @@
 """halfulp run: run a model and show its outputs.
 
-May import errors and terminal and, within the command, engines, output and halfulp.onnx.
+May import errors, limits and terminal and, within the command, engines, output and
+halfulp.onnx.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from halfulp import limits
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.terminal import AsJson, duration, first_values, printable
 
@@ -43,6 +45,10 @@ def run(
             "installed and runs the model, else reference.",
         ),
     ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Give up after that time."),
+    ] = limits.RUNNING_TIME,
     as_json: AsJson = False,
 ) -> None:
     """Run a model and show its outputs.
@@ -59,6 +65,9 @@ def run(
     from halfulp.output import Output, check_outputs
 
     check_engine(engine)
+    if not time_limit > 0:
+        raise ArgumentError(f"--time-limit is {time_limit:g}; allowed: more than 0")
+    limits.run(model, time_limit, "--time-limit")
     files = _named_files(inputs or [])
     beside = model.parent / f"{model.stem}.expected.npz"
     if output is not None:
@@ -78,6 +87,7 @@ def run(
                 )
     feeds = prepared.check_inputs(feeds)
     outcome = run_in_engine(model, prepared, feeds, engine)
+    limits.ran()
     if output is not None:
         save_arrays(output, outcome.outputs)
     facts = {

@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 
 import halfulp
+from halfulp import limits
 from halfulp.conformance.cases import Case
 from halfulp.errors import ArgumentError
 
@@ -42,21 +43,22 @@ def export(cases: Iterable[Case], folder: Path) -> int:
     folder = folder.absolute()
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
     index = []
-    try:
-        temporary.mkdir()
-        for case in cases:
-            if case.valid:
-                index.append(_write_case(case, temporary / case.name))
-        content = {"halfulp": halfulp.__version__, "cases": index}
-        (temporary / "index.json").write_text(json.dumps(content, indent=1) + "\n")
-        # An empty folder at the target is replaced.
-        os.replace(temporary, folder)
-    except OSError as error:
-        raise ArgumentError(
-            f"the folder {str(folder)!r} cannot be written: {error.strerror}"
-        ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with limits.temporary(temporary):
+        try:
+            temporary.mkdir()
+            for case in cases:
+                if case.valid:
+                    index.append(_write_case(case, temporary / case.name))
+            content = {"halfulp": halfulp.__version__, "cases": index}
+            (temporary / "index.json").write_text(json.dumps(content, indent=1) + "\n")
+            # An empty folder at the target is replaced.
+            os.replace(temporary, folder)
+        except OSError as error:
+            raise ArgumentError(
+                f"the folder {str(folder)!r} cannot be written: {error.strerror}"
+            ) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     return len(index)
 
 

@@ -1,7 +1,7 @@
 """Reads models and arrays from files, and writes arrays.
 
-May import errors, output, faults and tensors only. Nothing in a file is ever executed:
-NumPy files are read and written without pickle.
+May import errors, limits, output, faults and tensors only. Nothing in a file is ever
+executed: NumPy files are read and written without pickle.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 from onnx.serialization import registry
 
+from halfulp import limits
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 from halfulp.faults import model_errors
 from halfulp.onnx.tensors import read_tensor
@@ -99,8 +100,8 @@ def _load(path: str, *, data: bool) -> ModelProto:
         with open(path, "rb") as file:
             proto = _parse(file.read(), _format_of(path))
         if data:
-            folder = os.path.dirname(path)
-            onnx.load_external_data_for_model(proto, folder)
+            with limits.more_to_look_at():
+                onnx.load_external_data_for_model(proto, os.path.dirname(path))
         return proto
 
 
