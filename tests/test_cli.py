@@ -197,13 +197,12 @@ def test_values_and_names_of_any_kind_are_shown(
     np.savez("in.npz", x=np.array([[-1, np.inf] + [1 / 3] * 20]), z=DATA)
     assert main(["run", "v.onnx", "--input", "in.npz"]) == 0
     out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
     assert "nan" in out
     assert "0.577350269" in out
     assert "..." in out
     assert "{'cat': 0.0, 'dog': 1.0" in out
-    assert "[bold]atten" in out
+    assert long in out
     assert r" new\nline\x1b[31m " in out
     result = facts(["run", "v.onnx", "--input", "in.npz"], capsys)["outputs"]
     assert result[0]["first_values"][:3] == ["nan", "inf", (1 / 3) ** 0.5]

@@ -30,7 +30,12 @@ from halfulp.errors import HalfulpError
 from halfulp.guard import guarded
 from halfulp.terminal import printable
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Boxes would cut words where they are narrow.
+    rich_markup_mode=None,
+)
 app.command(no_args_is_help=False)(run)
 app.command(no_args_is_help=False)(check)
 app.command(no_args_is_help=False)(convert)

@@ -1,7 +1,7 @@
 """The commands ``halfulp bench``, ``bench accuracy`` and ``bench onnxruntime``.
 
-May import errors at once and, within a command, the rest of halfulp.bench. Only
-this module imports typer.
+May import errors and terminal at once and, within a command, the rest of
+halfulp.bench. Only this module imports typer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from halfulp.errors import ArgumentError
+from halfulp.terminal import csv_text, open_console, print_table
 
 if TYPE_CHECKING:
     from halfulp.bench.peers import Peer
@@ -57,6 +58,9 @@ _Json = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write all that was measured."),
 ]
+_Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="Write the tables as one.")
+]
 _Plot = Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw a picture.")]
 _Markdown = Annotated[
     Path | None, typer.Option(metavar="FILE.md", help="Write the tables.")
@@ -81,6 +85,7 @@ def speed(
     ] = False,
     saved: _FromSeveral = None,
     as_json: _Json = None,
+    as_csv: _Csv = None,
     plot: _Plot = None,
     markdown: _Markdown = None,
 ) -> None:
@@ -94,9 +99,9 @@ def speed(
     from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, TYPES
     from halfulp.bench.machine import core_count
 
-    _check_outputs(as_json, plot, markdown, saved)
+    _check_outputs(as_json, as_csv, plot, markdown, saved)
     if saved:
-        _finish(_load(saved, "speed"), as_json, plot, markdown)
+        _finish(_load(saved, "speed"), as_json, as_csv, plot, markdown)
         return
     chosen_cells = _choose("cell", cells, CELLS, QUICK_CELLS if quick else CELLS)
     chosen_types = _choose("type", types, TYPES, QUICK_TYPES if quick else TYPES)
@@ -132,7 +137,7 @@ def speed(
     run.rows = _rows("speed", jobs, options)
     if memory:
         _add_memory(run, max(counts))
-    _finish(run, as_json, plot, markdown)
+    _finish(run, as_json, as_csv, plot, markdown)
 
 
 @app.command()
@@ -143,6 +148,7 @@ def accuracy(
     no_peers: _NoPeers = False,
     saved: _From = None,
     as_json: _Json = None,
+    as_csv: _Csv = None,
     plot: _Plot = None,
     markdown: _Markdown = None,
 ) -> None:
@@ -152,9 +158,9 @@ def accuracy(
     """
     from halfulp.bench.accuracy import ACCURACY_TYPES, DISTRIBUTIONS
 
-    _check_outputs(as_json, plot, markdown, [saved] if saved else None)
+    _check_outputs(as_json, as_csv, plot, markdown, [saved] if saved else None)
     if saved is not None:
-        _finish(_load([saved], "accuracy"), as_json, plot, markdown)
+        _finish(_load([saved], "accuracy"), as_json, as_csv, plot, markdown)
         return
     jobs = [
         {"type": name, "values": values, "n": 10**digits}
@@ -170,7 +176,7 @@ def accuracy(
     )
     run = _start("accuracy", command, chosen_peers)
     run.rows = _rows("accuracy", jobs, options)
-    _finish(run, as_json, plot, markdown)
+    _finish(run, as_json, as_csv, plot, markdown)
 
 
 @app.command()
@@ -181,6 +187,7 @@ def onnxruntime(
     threads: _Threads = None,
     saved: _FromSeveral = None,
     as_json: _Json = None,
+    as_csv: _Csv = None,
     plot: _Plot = None,
     markdown: _Markdown = None,
 ) -> None:
@@ -195,9 +202,9 @@ def onnxruntime(
     from halfulp.bench.results import RUNTIME
     from halfulp.bench.sessions import SESSION_CELLS, SESSION_TYPES
 
-    _check_outputs(as_json, plot, markdown, saved)
+    _check_outputs(as_json, as_csv, plot, markdown, saved)
     if saved:
-        _finish(_load(saved, "onnxruntime"), as_json, plot, markdown)
+        _finish(_load(saved, "onnxruntime"), as_json, as_csv, plot, markdown)
         return
     quick_types = [name for name in QUICK_TYPES if name in SESSION_TYPES]
     counts = _thread_counts(threads or ("1" if quick else "1,all"), core_count())
@@ -219,7 +226,7 @@ def onnxruntime(
     peers = [peer for peer in PEERS if peer.name == RUNTIME]
     run = _start("onnxruntime", command, peers, effort=effort)
     run.rows = _rows("onnxruntime", jobs, {"effort": effort})
-    _finish(run, as_json, plot, markdown)
+    _finish(run, as_json, as_csv, plot, markdown)
 
 
 def _choose(
@@ -274,6 +281,7 @@ def _command(start: str, options: Mapping[str, Any]) -> str:
 
 def _check_outputs(
     as_json: Path | None,
+    as_csv: Path | None,
     plot: Path | None,
     markdown: Path | None,
     saved: Sequence[Path] | None,
@@ -283,6 +291,7 @@ def _check_outputs(
 
     given = (
         ("--json", as_json, (".json",)),
+        ("--csv", as_csv, (".csv",)),
         ("--plot", plot, (".svg",)),
         ("--markdown", markdown, (".md", ".markdown")),
     )
@@ -348,27 +357,32 @@ def _watched(jobs: Sequence[Mapping[str, Any]], answered: Iterable[Any]) -> Iter
 
 
 def _finish(
-    run: Run, as_json: Path | None, plot: Path | None, markdown: Path | None
+    run: Run,
+    as_json: Path | None,
+    as_csv: Path | None,
+    plot: Path | None,
+    markdown: Path | None,
 ) -> None:
     """Show a run and write the files that were asked for."""
-    from rich.console import Console
-
     from halfulp.bench import report
     from halfulp.bench.plot import draw
     from halfulp.bench.results import to_json
     from halfulp.output import write_whole
 
+    tables = report.tables(run)
     if as_json is not None:
         write_whole(as_json, to_json(run).encode())
+    if as_csv is not None:
+        rows = [(table.title, *row) for table in tables for row in table.rows]
+        write_whole(as_csv, csv_text(("table", *tables[0].head), rows).encode())
     if markdown is not None:
         picture = os.path.relpath(plot, markdown.parent) if plot else ""
         write_whole(markdown, report.markdown(run, picture).encode())
     if plot is not None:
         write_whole(plot, draw(run).encode())
-    console = Console(markup=False, emoji=False, highlight=False)
-    tables = report.tables(run)
+    console = open_console()
     if run.kind != "accuracy":
         tables.append(report.verdict_table(run))
     for table in tables:
-        console.print(report.for_terminal(table))
+        print_table(console, report.for_terminal(table))
         console.print()

@@ -45,6 +45,7 @@ _PICTURES = {
 }
 
 # The columns of words, besides the first of each table.
+_PROSE = ("what it must show", "where", "what", "why")
 _WORDS = ("fastest peer", "verdict", "where", "what", "types", "why")
 
 
@@ -91,7 +92,9 @@ def for_terminal(table: Table) -> TerminalTable:
     )
     for i, name in enumerate(table.head):
         justify: Literal["left", "right"] = "left" if _is_words(i, name) else "right"
-        shown.add_column(name, justify=justify, overflow="fold")
+        # In prose, lines may break.
+        overflow: Literal["fold", "ellipsis"] = "fold" if name in _PROSE else "ellipsis"
+        shown.add_column(name, justify=justify, overflow=overflow)
     for row in table.rows:
         shown.add_row(*row)
     return shown

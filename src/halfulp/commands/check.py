@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfulp import limits
-from halfulp.terminal import AsJson, printable
+from halfulp.terminal import AsJson, open_console, print_line, printable
 
 if TYPE_CHECKING:
     from halfulp.onnx.model_check import CheckReport, Finding, NodeFacts
@@ -44,15 +44,10 @@ def check(
 
 
 def _show(report: CheckReport) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = open_console()
 
     def line(text: str, indent: int, style: str = "") -> None:
-        padded = Padding(Text(printable(text), style), (0, 0, 0, indent), expand=False)
-        console.print(padded)
+        print_line(console, printable(text), indent, style)
 
     findings: dict[str, list[Finding]] = {}
     for finding in report.findings:

@@ -15,7 +15,7 @@ import typer
 
 from halfulp import limits
 from halfulp.spec.rules import OPERATOR
-from halfulp.terminal import AsJson, printable
+from halfulp.terminal import AsJson, open_console, print_line, printable
 
 
 def convert(
@@ -122,4 +122,5 @@ def _show_verified(verified: dict[str, Any]) -> None:
 
 def _line(text: str) -> None:
     """Print a line; names in it come from the model."""
-    print(printable(text))
+    indent = len(text) - len(text.lstrip())
+    print_line(open_console(), printable(text.lstrip()), indent)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from halfulp.commands.sum import Dtype, Output, State, check_sum_outputs, show
-from halfulp.terminal import AsJson
+from halfulp.terminal import AsCsv, AsJson, check_forms
 
 
 def merge(
@@ -24,6 +24,7 @@ def merge(
     output: Output = None,
     state: State = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Join the sums that several runs of halfulp sum have saved.
 
@@ -37,6 +38,7 @@ def merge(
     from halfulp.files.totals import read_totals
     from halfulp.output import whole_file
 
+    check_forms(as_json, as_csv)
     target = result_type(dtype)
     check_different(states)
     totals = read_totals(states[0])
@@ -51,4 +53,4 @@ def merge(
     if state is not None:
         with whole_file(state) as file:
             totals.write(file)
-    show(totals, facts, as_json)
+    show(totals, facts, as_json, as_csv)

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfulp import limits
-from halfulp.terminal import AsJson, printable
+from halfulp.terminal import (
+    AsCsv,
+    AsJson,
+    check_forms,
+    csv_text,
+    new_table,
+    open_console,
+    print_line,
+    print_table,
+    printable,
+)
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -25,7 +35,9 @@ _Output = Annotated[
 ]
 
 
-def fuse(model: _Model, output: _Output, as_json: AsJson = False) -> None:
+def fuse(
+    model: _Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
+) -> None:
     """Make one ReduceSumSquare of each sum of squares in a model.
 
     A sum of squares is a ReduceSum of Mul(x, x) or Pow(x, 2). A table says what
@@ -35,21 +47,25 @@ def fuse(model: _Model, output: _Output, as_json: AsJson = False) -> None:
     """
     import halfulp.onnx
 
+    check_forms(as_json, as_csv)
     limits.look_at(model)
     _check(model, output)
-    _write(*halfulp.onnx.fuse(model), output, as_json)
+    _write(*halfulp.onnx.fuse(model), output, as_json, as_csv)
 
 
-def expand(model: _Model, output: _Output, as_json: AsJson = False) -> None:
+def expand(
+    model: _Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
+) -> None:
     """Make Mul and ReduceSum of each ReduceSumSquare in a model.
 
     Example:  halfulp expand model.onnx -o expanded.onnx
     """
     import halfulp.onnx
 
+    check_forms(as_json, as_csv)
     limits.look_at(model)
     _check(model, output)
-    _write(*halfulp.onnx.expand(model), output, as_json)
+    _write(*halfulp.onnx.expand(model), output, as_json, as_csv)
 
 
 def _check(model: Path, output: Path) -> None:
@@ -61,33 +77,30 @@ def _check(model: Path, output: Path) -> None:
     check_outputs([wanted], [model], lambda: data_files(model))
 
 
-def _write(model: ModelProto, report: RewriteReport, output: Path, as_json: bool) -> None:
+def _write(
+    model: ModelProto, report: RewriteReport, output: Path, as_json: bool, as_csv: bool
+) -> None:
     from halfulp.onnx.files import save_model
 
     save_model(output, model)
     if as_json:
         print(json.dumps({"output": str(output), **report.as_dict()}))
+    elif as_csv:
+        rows = [(c.node, c.done, c.reason) for c in report.candidates]
+        print(csv_text(("node", report.action, "reason"), rows), end="")
     else:
         _show(report, output)
 
 
 def _show(report: RewriteReport, output: Path) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = open_console()
     if report.candidates:
-        table = Table("node", report.action, "of, or why not", box=box.SIMPLE_HEAD)
-        if report.action == "expanded":
-            table.columns[2].header = "into, or why not"
-        for column in table.columns:
-            column.overflow = "fold"
+        last = "into" if report.action == "expanded" else "of"
+        last += ", or why not"
+        table = new_table("node", report.action, last, prose=[last])
         for candidate in report.candidates:
             done = "yes" if candidate.done else "no"
             table.add_row(printable(candidate.node), done, printable(candidate.reason))
-        console.print(table)
+        print_table(console, table)
     count = f"{report.done} of {len(report.candidates)}"
-    console.print(
-        f"{report.action} {count}, written to {printable(str(output))}", soft_wrap=True
-    )
+    print_line(console, f"{report.action} {count}, written to {printable(str(output))}")

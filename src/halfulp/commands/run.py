@@ -13,13 +13,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from halfulp import limits
 from halfulp.errors import ArgumentError, ModelError
-from halfulp.terminal import AsJson, duration, first_values, printable
+from halfulp.terminal import (
+    AsCsv,
+    AsJson,
+    check_forms,
+    csv_text,
+    duration,
+    first_values,
+    new_table,
+    open_console,
+    print_line,
+    print_table,
+    printable,
+)
 
 
 def run(
@@ -50,6 +59,7 @@ def run(
         typer.Option(metavar="SECONDS", help="Give up after that time."),
     ] = limits.RUNNING_TIME,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Run a model and show its outputs.
 
@@ -64,6 +74,7 @@ def run(
     from halfulp.onnx.report import output_facts
     from halfulp.output import Output, check_outputs
 
+    check_forms(as_json, as_csv)
     check_engine(engine)
     if not time_limit > 0:
         raise ArgumentError(f"--time-limit is {time_limit:g}; allowed: more than 0")
@@ -102,6 +113,8 @@ def run(
         facts["expected"] = beside.name
     if as_json:
         print(json.dumps(facts))
+    elif as_csv:
+        print(_csv(facts), end="")
     else:
         _show_run(facts)
 
@@ -127,24 +140,32 @@ def _load_inputs(files: Sequence[tuple[str | None, Path]]) -> dict[str, Any]:
 
 
 def _show_run(facts: dict[str, Any]) -> None:
-    # Names come from the model: nothing in them is to be read as markup.
-    console = Console(markup=False, emoji=False, highlight=False)
-    table = Table("output", "type", "shape", "first values", box=box.SIMPLE_HEAD)
-    for column in table.columns:
-        column.overflow = "fold"
-    table.columns[0].max_width = 30
+    console = open_console()
+    table = new_table("output", "type", "shape", "first values")
     for output in facts["outputs"]:
         shape = "[" + ", ".join(map(str, output["shape"])) + "]"
         values = first_values(output["first_values"], math.prod(output["shape"]))
-        table.add_row(printable(output["name"]), output["type"], shape, values)
-    console.print(table)
-    console.print(
-        f"ran in {duration(facts['seconds'])}, engine {facts['engine']}", soft_wrap=True
-    )
+        table.add_row(printable(output["name"]), output["type"], shape, printable(values))
+    print_table(console, table)
+    print_line(console, f"ran in {duration(facts['seconds'])}, engine {facts['engine']}")
     for output in facts["outputs"]:
         if "expected" in output:
             line = _agreement(output["expected"], facts["expected"])
-            console.print(f"{printable(output['name'])}: {line}", soft_wrap=True)
+            print_line(console, f"{printable(output['name'])}: {line}")
+
+
+def _csv(facts: dict[str, Any]) -> str:
+    keys = ("agree", "of", "greatest_difference") if "expected" in facts else ()
+    rows = [
+        [output["name"], output["type"], *_joined(output)]
+        + [output.get("expected", {}).get(key) for key in keys]
+        for output in facts["outputs"]
+    ]
+    return csv_text(("output", "type", "shape", "first_values", *keys), rows)
+
+
+def _joined(output: dict[str, Any]) -> list[str]:
+    return [" ".join(map(str, output[key])) for key in ("shape", "first_values")]
 
 
 def _agreement(comparison: dict[str, Any], file: str) -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -28,7 +27,19 @@ from rich.progress import (
 from rich.table import Table
 
 from halfulp.errors import ArgumentError
-from halfulp.terminal import AsJson, duration, first_values, printable
+from halfulp.terminal import (
+    AsCsv,
+    AsJson,
+    check_forms,
+    csv_text,
+    duration,
+    first_values,
+    new_table,
+    open_console,
+    print_line,
+    print_table,
+    printable,
+)
 
 _REFRESH = 0.1  # seconds between two looks at the progress
 
@@ -96,6 +107,7 @@ def sum_files(
     output: Output = None,
     state: State = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show the sum of the squares of all tensors in files, and its root, the norm.
 
@@ -110,6 +122,7 @@ def sum_files(
     from halfulp.files.totals import Totals
     from halfulp.output import whole_file
 
+    check_forms(as_json, as_csv)
     target = result_type(dtype)
     check_sum_outputs(output, state, axis, files)
     tensors, skipped = find_tensors(files, tensor or [], bfloat16)
@@ -134,7 +147,7 @@ def sum_files(
         facts = total_facts(totals, target)
     facts |= {"bytes": nbytes, "seconds": seconds}
     facts["skipped_types"] = sorted({s.type for s in skipped})
-    show(totals, facts, as_json)
+    show(totals, facts, as_json, as_csv)
 
 
 def check_sum_outputs(
@@ -165,45 +178,54 @@ def _beside(files: Sequence[Path]) -> Iterator[Path]:
             yield from data_files(path)
 
 
-def show(totals: Any, facts: dict[str, Any], as_json: bool) -> None:
-    """Print what a run has summed, for people or as JSON."""
+def show(totals: Any, facts: dict[str, Any], as_json: bool, as_csv: bool) -> None:
+    """Print what a run has summed, for people, as JSON or as CSV."""
     axis = None if totals.axis is None else list(totals.axis)
     counts = {n: getattr(totals, n) for n in ("files", "tensors", "skipped")}
     facts = counts | {"axis": axis} | facts
     if as_json:
         print(json.dumps(facts))
         return
-    # Names come from the files: nothing in them is to be read as markup.
-    console = Console(markup=False, emoji=False, highlight=False)
+    if as_csv:
+        print(_csv(facts), end="")
+        return
+    console = open_console()
     for each in facts.get("per_tensor", ()), facts.get("totals", ()):
         if each:
-            console.print(_sums(each))
+            print_table(console, _sums(each))
     if "results" in facts:
-        console.print(_arrays(facts["results"]))
+        print_table(console, _arrays(facts["results"]))
     line = f"{_many(facts['tensors'], 'tensor')} in {_many(facts['files'], 'file')}"
     if "seconds" in facts:
         rate = facts["bytes"] / facts["seconds"] if facts["seconds"] else 0
         line += f", {_size(facts['bytes'])} in {duration(facts['seconds'])}"
         line += f" ({_size(rate)}/s)"
-    console.print(line, soft_wrap=True)
+    print_line(console, line)
     if facts["skipped"]:
         types = ", ".join(map(printable, facts.get("skipped_types", ())))
         of = f" of type {types}" if types else ""
-        console.print(
-            f"not summed: {_many(facts['skipped'], 'tensor')}{of}", soft_wrap=True
-        )
+        print_line(console, f"not summed: {_many(facts['skipped'], 'tensor')}{of}")
+
+
+def _csv(facts: dict[str, Any]) -> str:
+    """Return the sums of tensors, or those of all where there are no others."""
+    rows = facts.get("results") or facts.get("per_tensor") or facts["totals"]
+    texts = [
+        {
+            key: " ".join(map(str, value)) if isinstance(value, list) else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
+    head = list(dict.fromkeys(key for text in texts for key in text))
+    return csv_text(head, [[text.get(key) for key in head] for text in texts])
 
 
 def _sums(facts: Sequence[dict[str, Any]]) -> Table:
     whole = "kind" in facts[0]
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("all of type" if whole else "tensor", overflow="fold")
-    if not whole:
-        table.add_column("type")
-    for name in ("elements", "sum of squares", "norm"):
-        # Integers may have many digits.
-        wraps = name == "sum of squares"
-        table.add_column(name, justify="right", overflow="fold", no_wrap=not wraps)
+    first = ["all of type"] if whole else ["tensor", "type"]
+    numbers = ["elements", "sum of squares", "norm"]
+    table = new_table(*first, *numbers, right=numbers)
     for each in facts:
         # The whole has room for all digits.
         texts = [_number(each[key], whole) for key in ("sum_square", "norm")]
@@ -214,9 +236,7 @@ def _sums(facts: Sequence[dict[str, Any]]) -> Table:
 
 
 def _arrays(facts: Sequence[dict[str, Any]]) -> Table:
-    table = Table("sums of", "type", "shape", "first values", box=box.SIMPLE_HEAD)
-    for column in table.columns:
-        column.overflow = "fold"
+    table = new_table("sums of", "type", "shape", "first values")
     for each in facts:
         shape = "[" + ", ".join(map(str, each["shape"])) + "]"
         values = first_values(each["first_values"], math.prod(each["shape"]))

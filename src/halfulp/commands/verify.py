@@ -1,12 +1,13 @@
 """The command ``halfulp verify``.
 
-May import errors, output and, within the command, halfulp.conformance. Imports typer.
+May import errors, output, terminal and, within the command, halfulp.conformance.
+Imports typer.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ import typer
 
 from halfulp.errors import ArgumentError
 from halfulp.output import Output, check_outputs, write_whole
+from halfulp.terminal import csv_text, open_console, print_line, print_table
 
 if TYPE_CHECKING:
     from halfulp.conformance.cases import Case
@@ -24,6 +26,7 @@ _MOST_JOBS = 4
 
 _ENDINGS = {
     "--json": (".json",),
+    "--csv": (".csv",),
     "--html": (".html", ".htm"),
     "--junit": (".xml",),
     "--markdown": (".md", ".markdown"),
@@ -61,6 +64,10 @@ def verify(
     as_json: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the verdict on each case."),
+    ] = None,
+    as_csv: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write a row for each verdict."),
     ] = None,
     html: Annotated[
         Path | None,
@@ -105,7 +112,8 @@ def verify(
     names = list(dict.fromkeys(backends or ()))
     for name in names:
         check_backend(name)
-    given = {"--json": as_json, "--html": html, "--junit": junit, "--markdown": markdown}
+    given = {"--json": as_json, "--csv": as_csv, "--html": html, "--junit": junit}
+    given["--markdown"] = markdown
     outputs = [
         Output(option, path, _ENDINGS[option])
         for option, path in given.items()
@@ -135,7 +143,7 @@ def verify(
     jobs = jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS)
     runs = _run(names, cases, time_limit, jobs)
     _show(runs)
-    _write(runs, _command(names, quick, pattern), as_json, html, junit, markdown)
+    _write(runs, _command(names, quick, pattern), given)
     if not all(run.exact for run in runs):
         raise typer.Exit(1)
 
@@ -167,46 +175,55 @@ def _run(
     return runs
 
 
-def _write(
-    runs: list[Run],
-    command: str,
-    as_json: Path | None,
-    html: Path | None,
-    junit: Path | None,
-    markdown: Path | None,
-) -> None:
+def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> None:
+    """Write the files that were asked for."""
     from halfulp.conformance import report
     from halfulp.conformance.page import page
     from halfulp.conformance.results import to_json
 
-    if as_json is not None:
-        write_whole(as_json, to_json(runs).encode())
-    if html is not None:
-        write_whole(html, page(runs, command).encode())
-    if junit is not None:
-        write_whole(junit, report.junit(runs))
-    if markdown is not None:
-        write_whole(markdown, report.markdown(runs, command).encode())
+    contents: dict[str, Callable[[], bytes]] = {
+        "--json": lambda: to_json(runs).encode(),
+        "--csv": lambda: _csv(runs).encode(),
+        "--html": lambda: page(runs, command).encode(),
+        "--junit": lambda: report.junit(runs),
+        "--markdown": lambda: report.markdown(runs, command).encode(),
+    }
+    for option, path in files.items():
+        if path is not None:
+            write_whole(path, contents[option]())
 
 
 def _show(runs: Sequence[Run]) -> None:
-    from rich.console import Console
-
     from halfulp.conformance import report
 
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = open_console()
     for run in runs:
-        console.print(report.matrix_table(run))
+        print_table(console, report.matrix_table(run))
         console.print()
-    console.print(report.LEGEND)
+    print_line(console, report.LEGEND)
     console.print()
-    console.print(report.totals_table(runs))
+    print_table(console, report.totals_table(runs))
     for run in runs:
         lines = list(report.examples(run))
         if lines:
             console.print(f"\n{run.backend}, the first case of each verdict:")
         for line in lines:
-            console.print(line)
+            text = line.lstrip()
+            print_line(console, text, len(line) - len(text))
+
+
+def _csv(runs: Sequence[Run]) -> str:
+    """Return a row for each backend and case."""
+    rows = [
+        (
+            *(run.backend, r.case.name, r.case.class_name, r.case.type, r.case.version),
+            *(r.verdict.word, r.verdict.ulps, r.verdict.text, r.known),
+        )
+        for run in runs
+        for r in run.results
+    ]
+    head = ("backend", "case", "class", "type", "version")
+    return csv_text((*head, "verdict", "ulps", "text", "known_failure"), rows)
 
 
 def _command(names: Sequence[str], quick: bool, pattern: str) -> str:
