@@ -7,11 +7,18 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
+#if __has_include(<cxxabi.h>)
+#include <cxxabi.h>
+#endif
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
@@ -24,6 +31,55 @@ namespace nb = nanobind;
 
 namespace halfulp {
 namespace {
+
+// What becomes of a thread that asks for the interpreter's lock while the interpreter ends.
+// CPython up to 3.13 calls pthread_exit then, which in glibc unwinds the stack: through frames
+// of C++ that nothing may be thrown through, nanobind's among them, so that the process would
+// abort. Such an unwinding can be caught, but not ended. So the thread stays here, as CPython
+// itself does from 3.14 on.
+[[noreturn]] void wait_for_the_end() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+// While alive, the thread has no lock.
+class Unlocked {
+ public:
+  Unlocked() : thread_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    try {
+      PyEval_RestoreThread(thread_);
+    } catch (...) {
+      wait_for_the_end();
+    }
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+// What nanobind calls instead of a function. Python code that the function runs may give the
+// lock away and ask for it again.
+template <auto function>
+struct Bound;
+
+template <class Result, class... Arguments, Result (*function)(Arguments...)>
+struct Bound<function> {
+  static Result call(Arguments... arguments) {
+    try {
+      return function(std::move(arguments)...);
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+      throw nb::python_error();
+    }
+#if defined(__GLIBCXX__)
+    catch (const abi::__forced_unwind&) {
+      wait_for_the_end();
+    }
+#endif
+  }
+};
 
 // NumPy's number of ml_dtypes.bfloat16, given when that package was loaded.
 int bfloat16_number = -1;
@@ -184,8 +240,8 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   request.checked = checked && !output_format->is_float;
   std::optional<SumOverflow> overflow;
   {
-    std::optional<nb::gil_scoped_release> released;
-    if (PyArray_SIZE(array) > kReleaseLock) released.emplace();
+    std::optional<Unlocked> unlocked;
+    if (PyArray_SIZE(array) > kReleaseLock) unlocked.emplace();
     try {
       reduce(plan, request, own_threads());
     } catch (const SumOverflow& caught) {
@@ -251,8 +307,8 @@ void update_states(nb::handle states, nb::handle data, nb::handle axes) {
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = false;
   request.states = true;
-  std::optional<nb::gil_scoped_release> released;
-  if (PyArray_SIZE(array) > kReleaseLock) released.emplace();
+  std::optional<Unlocked> unlocked;
+  if (PyArray_SIZE(array) > kReleaseLock) unlocked.emplace();
   reduce(plan, request, own_threads());
 }
 
@@ -261,7 +317,7 @@ void merge_states(nb::handle states, nb::handle more, int type_code) {
   const StateRows target(states, format);
   const StateRows source(more, format);
   if (target.count != source.count) throw nb::value_error("states do not fit");
-  const nb::gil_scoped_release released;
+  const Unlocked unlocked;
   for (npy_intp i = 0; i < target.count; ++i) {
     add_to_state(format, target.state(i), source.state(i));
   }
@@ -412,17 +468,23 @@ void* import_numpy() {
   return &bfloat16_number;
 }
 
+void import_types() {
+  if (!import_numpy()) throw nb::python_error();
+  const nb::object bfloat16 = nb::module_::import_("ml_dtypes").attr("bfloat16");
+  const nb::object dtype = nb::module_::import_("numpy").attr("dtype")(bfloat16);
+  bfloat16_number = reinterpret_cast<PyArray_Descr*>(dtype.ptr())->type_num;
+}
+
+const char* target_name() { return chosen_target().name; }
+
 }  // namespace
 }  // namespace halfulp
 
 NB_MODULE(_core, module) {
   using namespace halfulp;
-  if (!import_numpy()) throw nb::python_error();
-  const nb::object bfloat16 = nb::module_::import_("ml_dtypes").attr("bfloat16");
-  const nb::object dtype = nb::module_::import_("numpy").attr("dtype")(bfloat16);
-  bfloat16_number = reinterpret_cast<PyArray_Descr*>(dtype.ptr())->type_num;
+  Bound<&import_types>::call();
 
-  module.def("reduce", &reduce_array, nb::arg("data"), nb::arg("axes").none(),
+  module.def("reduce", &Bound<&reduce_array>::call, nb::arg("data"), nb::arg("axes").none(),
              nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
              nb::arg("out").none(),
              nb::sig("def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, "
@@ -430,47 +492,48 @@ NB_MODULE(_core, module) {
                      "out: numpy.ndarray | None) -> numpy.ndarray"),
              "Sum of squares along normalized axes, as the type of an ONNX code, or of the "
              "data for 0.");
-  module.def("state_format", &state_format, nb::arg("type_code"),
+  module.def("state_format", &Bound<&state_format>::call, nb::arg("type_code"),
              nb::sig("def state_format(type_code: int) -> tuple[int, int]"),
              "Of a state of a type: its digits of 64 bits, and the exponent of its unit.");
-  module.def("update_states", &update_states, nb::arg("states"), nb::arg("data"),
+  module.def("update_states", &Bound<&update_states>::call, nb::arg("states"), nb::arg("data"),
              nb::arg("axes").none(),
              nb::sig("def update_states(states: numpy.ndarray, data: numpy.ndarray, "
                      "axes: tuple[int, ...] | None) -> None"),
              "Add the squares along normalized axes to states, an output a row.");
-  module.def("merge_states", &merge_states, nb::arg("states"), nb::arg("more"),
+  module.def("merge_states", &Bound<&merge_states>::call, nb::arg("states"), nb::arg("more"),
              nb::arg("type_code"),
              nb::sig("def merge_states(states: numpy.ndarray, more: numpy.ndarray, "
                      "type_code: int) -> None"),
              "Add each state of the second array to that of the first.");
-  module.def("round_states", &round_states, nb::arg("states"), nb::arg("shape"),
+  module.def("round_states", &Bound<&round_states>::call, nb::arg("states"), nb::arg("shape"),
              nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
              nb::sig("def round_states(states: numpy.ndarray, shape: tuple[int, ...], "
                      "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
              "The sums of the states in an array of a shape, rounded once to a type.");
-  module.def("are_states", &are_states, nb::arg("states"), nb::arg("type_code"),
+  module.def("are_states", &Bound<&are_states>::call, nb::arg("states"), nb::arg("type_code"),
              nb::arg("terms"),
              nb::sig("def are_states(states: numpy.ndarray, type_code: int, "
                      "terms: int) -> bool"),
              "Whether so many terms can have these states.");
-  module.def("import_dlpack", &import_dlpack, nb::arg("capsule"),
+  module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule"),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");
-  module.def("export_dlpack", &export_dlpack, nb::arg("array"),
+  module.def("export_dlpack", &Bound<&export_dlpack>::call, nb::arg("array"),
              nb::sig("def export_dlpack(array: numpy.ndarray) -> object"),
              "An object that has __dlpack__ and shares the array's memory.");
-  module.def("choose_target", &choose, nb::arg("name").none(),
+  module.def("choose_target", &Bound<&choose>::call, nb::arg("name").none(),
              nb::sig("def choose_target(name: str | None) -> None"),
              "Run the kernels of one instruction set; those of the default for None.");
-  module.def("thread_limit", &thread_limit, "The most threads that a call may use.");
-  module.def("set_thread_limit", &set_thread_limit, nb::arg("limit"),
+  module.def("thread_limit", &Bound<&thread_limit>::call,
+             "The most threads that a call may use.");
+  module.def("set_thread_limit", &Bound<&set_thread_limit>::call, nb::arg("limit"),
              "Set the most threads that a call may use, at least 1.");
-  module.def("set_bytes_per_thread", &set_bytes_per_thread, nb::arg("bytes"),
+  module.def("set_bytes_per_thread", &Bound<&set_bytes_per_thread>::call, nb::arg("bytes"),
              "Set how much input is worth a thread, for tests; 0 means the default.");
-  module.def("target_names", &target_names,
+  module.def("target_names", &Bound<&target_names>::call,
              "The instruction sets that this processor can run, best first.");
-  module.def(
-      "chosen_target", [] { return chosen_target().name; },
-      "The instruction set whose kernels run.");
-  module.def("kernel_names", &kernel_names, "The kernels of the chosen instruction set.");
+  module.def("chosen_target", &Bound<&target_name>::call,
+             "The instruction set whose kernels run.");
+  module.def("kernel_names", &Bound<&kernel_names>::call,
+             "The kernels of the chosen instruction set.");
 }

@@ -153,3 +153,68 @@ def test_checked_overflow_in_a_thread_is_an_error_of_the_call() -> None:
             ),
         ):
             halfulp.sum_square(x, 1, overflow="raise")
+
+
+# What daemon threads do without end, while the interpreter exits.
+ENDLESS = {
+    "columns": "halfulp.sum_square(x, 0)",
+    "rows": "halfulp.sum_square(x, 1)",
+    "short calls": "halfulp.sum_square(x[:3])",
+    "out": "halfulp.sum_square(x, 1, out=np.empty(3000, 'f4'))",
+    "overflow": "overflow()",
+    "update": "halfulp.SumSquare('float').update(x)",
+    "merge and round": "(sums + sums).result()",
+    "foreign array": "halfulp.reduce_sum_square(Foreign())",
+    "other arithmetic": "halfulp.set_num_threads(3); halfulp.get_num_threads()",
+}
+EXIT = """
+import threading, time, numpy as np, halfulp
+x = np.ones((3000, 3000), 'f4')
+sums = halfulp.SumSquare('float', 9000000 // 30).update(x.reshape(30, -1), 0)
+class Foreign:
+    def __dlpack__(self, **arguments):
+        return x.__dlpack__(**arguments)
+    def __dlpack_device__(self):
+        return x.__dlpack_device__()
+def overflow():
+    try:
+        halfulp.sum_square(np.full(3, 2**30, 'i4'), overflow='raise')
+    except halfulp.SumOverflowError:
+        pass
+def work():
+    while True:
+        CALL
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+def _assert_exits(code: str) -> None:
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("call", ENDLESS.values(), ids=ENDLESS)
+def test_the_interpreter_exits_while_daemon_threads_compute(call: str) -> None:
+    _assert_exits(EXIT.replace("CALL", call))
+
+
+def test_the_interpreter_exits_while_daemon_threads_run_sessions() -> None:
+    pytest.importorskip("onnxruntime")
+    session = """
+import onnx.parser
+model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]>'
+    'agraph (float[N, M] x) => (float[1, 1] y) { y = ReduceSumSquare(x) }'
+).SerializeToString()
+session = halfulp.onnxruntime.InferenceSession(model)
+"""
+    code = EXIT.replace("def work()", f"{session}def work()")
+    _assert_exits(code.replace("CALL", "halfulp.onnxruntime.run(session, {'x': x})"))

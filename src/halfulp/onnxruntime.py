@@ -6,12 +6,16 @@ onnxruntime, when a function needs it.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import math
 import os
+import threading
+import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,10 @@ _BFLOAT16 = BY_CODE[16]
 _TENSOR_OF_BFLOAT16 = f"tensor({_BFLOAT16.name})"
 
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()
+
+# Daemon threads with a run under way. No lock: a forked child might find it taken.
+_daemons: set[threading.Thread] = set()
+_exiting = threading.Event()
 
 
 def __dir__() -> list[str]:
@@ -150,7 +158,9 @@ def run(
     """Run a session on arrays, bfloat16 among them.
 
     The method ``run`` of a session knows no bfloat16, as NumPy has none of its own;
-    its OrtValues do, and share the memory of the arrays.
+    its OrtValues do, and share the memory of the arrays. Nor may an interpreter exit
+    while a daemon thread is in it: up to CPython 3.13 onnxruntime aborts the process
+    then. For this function the exit waits.
 
     Parameters
     ----------
@@ -191,15 +201,42 @@ def run(
         *session.get_outputs(),
     )
     if all(value.type != _TENSOR_OF_BFLOAT16 for value in values):
-        results = session.run(names, dict(inputs), run_options)
+        with _exit_waits():
+            results = session.run(names, dict(inputs), run_options)
         return dict(zip(names, results, strict=True))
     # Values share the memory of arrays, and do not keep it.
     arrays = {
         name: _contiguous(array, f"input {name!r}") for name, array in inputs.items()
     }
     given = {name: _to_value(array) for name, array in arrays.items()}
-    results = session.run_with_ort_values(names, given, run_options)
+    with _exit_waits():
+        results = session.run_with_ort_values(names, given, run_options)
     return dict(zip(names, map(_from_value, results), strict=True))
+
+
+@contextmanager
+def _exit_waits() -> Iterator[None]:
+    """Let the interpreter exit only when a daemon thread has left the block."""
+    thread = threading.current_thread()
+    if not thread.daemon:
+        yield
+        return
+    _daemons.add(thread)
+    try:
+        if _exiting.is_set():
+            _daemons.discard(thread)
+            while True:  # until the interpreter ends it
+                time.sleep(3600)
+        yield
+    finally:
+        _daemons.discard(thread)
+
+
+@atexit.register
+def _wait_for_daemons() -> None:
+    _exiting.set()
+    while any(thread.is_alive() for thread in list(_daemons)):
+        time.sleep(0.001)
 
 
 def _contiguous(array: Any, what: str) -> Any:
