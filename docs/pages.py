@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from halfulp.html import DARK, LIGHT
-from halfulp.page import render
+from halfulp.page import axes, render
 
 HERE = Path(__file__).parent
 
@@ -20,7 +20,10 @@ def operator() -> str:
     """The page that `halfulp docs` makes."""
     text = render("ReduceSumSquare", "md")
     # One page, one title; the versions' own titles repeat, so that anchors get numbers.
-    return re.sub(r"\A# .*\n", "# The operator, version by version\n", text)
+    text = re.sub(r"\A# .*\n", "# The operator, version by version\n", text)
+    # The picture in place of the table that says the same.
+    shown = f"## {axes.TITLE}\n\n{axes.figures()}\n"
+    return re.sub(rf"## {axes.TITLE}\n\n(\|.*\n)+", lambda _: shown, text)
 
 
 def commands() -> str:
@@ -53,7 +56,8 @@ def changelog() -> str:
 
 
 def colours() -> str:
-    """The colours of halfulp's own HTML pages, by the theme that the reader chose."""
+    """The colours of halfulp's own HTML pages, by the theme that the reader chose, and
+    the style of the picture that the page of the operator shares with them."""
 
     def rules(scheme: dict[str, str]) -> str:
         return "".join(f"--{name}: {value};" for name, value in scheme.items())
@@ -62,7 +66,7 @@ def colours() -> str:
         f"body {{{rules(LIGHT)}}}\n"
         "@media (prefers-color-scheme: dark) {\n"
         f'  body:not([data-theme="light"]) {{{rules(DARK)}}}\n}}\n'
-        f'body[data-theme="dark"] {{{rules(DARK)}}}\n'
+        f'body[data-theme="dark"] {{{rules(DARK)}}}\n{axes.STYLE}'
     )
 
 

@@ -27,6 +27,7 @@ import halfulp
 import halfulp.page
 from halfulp.cli import main
 from halfulp.page.data import Page, build
+from halfulp.page.documented import documents
 from halfulp.page.hypertext import hypertext
 from halfulp.page.markdown import markdown
 from oracle import bits, expected
@@ -155,9 +156,9 @@ EXAMPLES = {  # name: attributes, data, axes, shape of the result, result
 def test_every_version_is_there_newest_first(page: Page, html: str) -> None:
     text = markdown(page)
     assert [v.since_version for v in page.versions] == [*VERSIONS]
-    titles = [f"ReduceSumSquare - {since}" for since in VERSIONS]
-    assert re.findall("(?m)^## (.*)$", text)[:4] == titles
-    assert [title for level, title in Outline(html).headings if level == 2][:4] == titles
+    titles = ["Which axis goes", *(f"ReduceSumSquare - {since}" for since in VERSIONS)]
+    assert re.findall("(?m)^## (.*)$", text)[:5] == titles
+    assert [title for level, title in Outline(html).headings if level == 2][:5] == titles
 
 
 @pytest.mark.parametrize("since", VERSIONS)
@@ -211,9 +212,13 @@ def test_the_sixteen_examples(page: Page, html: str) -> None:
     text = markdown(page)
     for prefix, group in EXAMPLES.items():
         for name, (attributes, data, axes, shape, result) in group.items():
-            part = text.split(f"### {prefix}{name}\n")[1].split("\n##")[0]
-            found = re.findall(f'<details id="{prefix}{name}".*?</details>', html, re.S)
-            for shown in (part, Outline(found[0]).text):
+            found = [
+                re.findall(f'<details id="{prefix}{name}">.*?</details>', page, re.S)
+                for page in (text, html)  # folded in both
+            ]
+            fences, marked = found[0][0], Outline(found[1][0]).text
+            assert f"<summary>\n<code>{prefix}{name}</code>\n</summary>\n\n" in fences
+            for shown in (fences, marked):
                 shown = flat(shown).replace("text", "")
                 node = "(data,axes)" if axes else "(data)"
                 facts = [f"ReduceSumSquare{node}->(reduced),opset18"]
@@ -280,6 +285,105 @@ def test_the_six_differences(page: Page, html: str) -> None:
     ):
         assert fact in text
         assert fact in Outline(html).text
+
+
+def test_what_was_added_and_removed_has_a_sign_and_a_colour(html: str) -> None:
+    """The move of axes, as everybody colours it: red and green, minus and plus."""
+    (part,) = re.findall('<details id="from-13-to-18".*?</details>', html, re.S)
+    assert re.search(r'<li class="good"><ins>\+ added &#x27;axes&#x27;', part)
+    assert re.search(r'<li class="bad"><del>- removed &#x27;axes&#x27;', part)
+    assert '<li class="same"><span>  changed &#x27;function&#x27;' in part
+    # Red is for what was removed alone.
+    assert 'badge bad"' not in html
+    lines = str(build("ReduceSumSquare").differences[0]).splitlines()
+    assert "+ [BREAKING] added 'axes': at position 1; option=optional; " in "\n".join(
+        lines
+    )
+    assert "- [BREAKING] removed 'axes': type=INTS; required=no; now an input" in lines
+
+
+def test_the_types_of_each_version_are_a_matrix(page: Page, html: str) -> None:
+    theirs = {
+        s.since_version: {x for t in s.type_constraints for x in t.allowed_type_strs}
+        for s in onnx.defs.get_all_schemas_with_history()
+        if (s.domain, s.name) == ("", "ReduceSumSquare")
+    }
+    since = sorted(theirs)
+    signs = {True: "\N{CHECK MARK}", False: "\N{EN DASH}"}
+    text = markdown(page)
+    (table,) = re.findall(r'<table class="matrix">.*?</table>', html, re.S)
+    assert [row.count("</t") for row in table.split("<tr>")[2:-1]] == [6] * 7
+    words = Outline(table).text
+    assert f"| type | {' | '.join(map(str, since))} |" in text
+    for name in TYPES:
+        there = [signs[f"tensor({name})" in theirs[v]] for v in since]
+        assert f"| `tensor({name})` | {' | '.join(there)} |" in text
+        assert f"tensor({name}){''.join(there)}" in flat(words)
+    # Of several constraints, a matrix each; a name that only one version has.
+    tree = build("TreeEnsemble", "ai.onnx.ml").type_matrices
+    assert len(tree) > 1
+    cast = build("Cast").type_matrices
+    assert ("tensor(float8e4m3fn)", [False] * 4 + [True] * 2) in [
+        (name, there[:6]) for name, there in cast["T1"]
+    ]
+
+
+def test_a_picture_shows_which_axis_goes(page: Page, html: str) -> None:
+    (part,) = re.findall('<section id="axes".*?</section>', html, re.S)
+    pictures = re.findall(r"<svg .*?</svg>", part, re.S)
+    results = ["17 29 45", "14 77", "91"]
+    firsts = [["1", "4", "17"], ["1", "2", "3", "14"], [*"123456", "91"]]
+    for picture, result, first in zip(pictures, results, firsts, strict=True):
+        texts = re.findall(r"<text [^>]*>(\d+)</text>", picture)
+        assert texts == [*"123456", *result.split()]
+        coloured = r'<rect class="set"[^>]*/><text [^>]*>(\d+)</text>'
+        assert re.findall(coloured, picture) == first
+        assert re.search('role="img" aria-label="[^"]+becomes', picture)
+    for text in (Outline(part).text, markdown(page)):
+        for words in ("axes = [0]", "axes = [1]", "(2, 1)", "(1, 3)", "(3,)", "(2,)"):
+            assert words in text
+    assert "<svg" not in hypertext(build("Abs"))
+
+
+def test_where_public_documentation_differs_is_told(page: Page, html: str) -> None:
+    """The two documents: one is word for word the installed onnx, the other is not."""
+    other, same = page.documents
+    assert same.differences == same.steps == ()
+    assert same.texts == 25
+    differing = {(d.version, d.part) for d in other.differences}
+    assert differing == {
+        (18, "documentation"),
+        (18, "input axes"),
+        (18, "attribute noop_with_empty_axes"),
+        (18, "type constraint T"),
+        (13, "documentation"),
+    }
+    (step,) = other.steps
+    there, here = step.there, step.here
+    assert (step.old, step.new) == (13, 18)
+    assert (f"{there.similarity:.2f}", len(there.added), len(there.removed)) == (
+        *("0.62", 3),
+        2,
+    )
+    assert (here.similarity, here.unified) == (1, ())
+    for text in (flat(markdown(page)), flat(Outline(html).text)):
+        assert text.count(flat("both versions have one text")) == 2
+        assert flat("-If axes is not provided, all dimensions are reduced.") in text
+        assert flat("+Input tensors of rank zero are valid.") in text
+        assert flat("All of its 25 texts are those of the installed onnx") in text
+        assert text.count(flat("Public documentation has other words")) == 2
+    assert build("Abs").documents == ()
+
+
+def test_a_text_that_onnx_changes_is_told_too(page: Page) -> None:
+    """Nothing of this is written by hand: another onnx would give another page."""
+    changed = dataclasses.replace(page.versions[2], documentation="Something else.")
+    _, same = documents([*page.versions[:2], changed, page.versions[3]])
+    (found,) = same.differences
+    assert (found.version, found.part) == (11, "documentation")
+    assert found.lines[-1] == "+Something else."
+    assert found.lines[0].startswith("-Computes the sum square")
+    assert documents(page.versions[:1])[1].texts == 25
 
 
 def test_the_decisions_are_told_with_their_reasons(page: Page, html: str) -> None:
@@ -456,9 +560,11 @@ def check_operator(domain: str, name: str) -> None:
     # No text of an operator ends a list or block of the page, or begins one.
     assert titles == [
         name,
+        *["Which axis goes"] * bool(built.decisions),
         *(f"{name} - {since}" for since in sorted(theirs, reverse=True)),
         *["Examples"] * bool(built.examples),
         *["Differences between versions"] * bool(built.differences),
+        *["Where public documentation differs"] * bool(built.documents),
         *["Where the texts are silent"] * bool(built.decisions),
     ]
     outline = check_html(hypertext(built))

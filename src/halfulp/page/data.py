@@ -1,6 +1,6 @@
 """The data of an operator's page, of which every format is made.
 
-May import spec, the version of halfulp, and examples of this package.
+May import spec, the version of halfulp, and documented and examples of this package.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib.metadata
 from dataclasses import dataclass
 
 import halfulp
+from halfulp.page.documented import Document, OtherStep, documents
 from halfulp.page.examples import Example, examples
 from halfulp.spec.decisions import DECISIONS, Decision
 from halfulp.spec.differences import Difference, compare
@@ -20,6 +21,8 @@ BREAKING = (
     "mean something else, when only its opset is raised. What the schemas say decides; "
     "a new meaning told in words alone is seen in the documentation's lines only."
 )
+
+DOCUMENTED = "Where public documentation differs"
 
 DOCS = "https://github.com/onnx/onnx/blob/main/docs/"
 
@@ -40,6 +43,8 @@ class Page:
         Of each pair of versions, the later ones first.
     decisions : tuple of Decision
         What halfulp does where ONNX is silent, on its own operator.
+    documents : tuple of Document
+        Public documentation of its own operator, compared with `versions`.
     """
 
     name: str
@@ -50,6 +55,7 @@ class Page:
     examples: tuple[Example, ...]
     differences: tuple[Difference, ...]
     decisions: tuple[Decision, ...]
+    documents: tuple[Document, ...]
 
     @property
     def url(self) -> str:
@@ -69,6 +75,41 @@ class Page:
                 "node tests, which round each square, differ, both are shown."
             )
         return f"ONNX's node tests, with the outputs recorded there (onnx {self.onnx})."
+
+    @property
+    def type_matrices(self) -> dict[str, list[tuple[str, list[bool]]]]:
+        """By type constraint: each type, and in which versions it is, oldest first."""
+        oldest_first = self.versions[::-1]
+        names = dict.fromkeys(
+            t.name for version in self.versions for t in version.type_constraints
+        )
+        found = {}
+        for name in names:
+            sets = [
+                {x for t in version.type_constraints if t.name == name for x in t.types}
+                for version in oldest_first
+            ]
+            every = sorted(set().union(*sets))
+            found[name] = [(x, [x in types for types in sets]) for x in every]
+        return found
+
+    def steps(self, difference: Difference) -> list[OtherStep]:
+        """What public documents say otherwise about a step between versions."""
+        pair = (difference.old, difference.new)
+        return [s for one in self.documents for s in one.steps if (s.old, s.new) == pair]
+
+    @property
+    def documented(self) -> str:
+        """What the section on public documentation shows."""
+        return (
+            "Words of public documents on this operator (marked -), which were made from "
+            f"other releases, beside those of the installed onnx {self.onnx} (marked +)."
+        )
+
+    @property
+    def documented_otherwise(self) -> set[int]:
+        """The versions for which a public document has other words."""
+        return {d.version for one in self.documents for d in one.differences}
 
     @property
     def overview(self) -> list[tuple[Schema, str, Difference | None]]:
@@ -101,6 +142,7 @@ def build(op: str, domain: str = "") -> Page:
     ArgumentError
         If the installed onnx has no such operator.
     """
+    ours = ("" if domain == "ai.onnx" else domain, op) == ("", OPERATOR)
     newest_first = [schema(op, v, domain) for v in reversed(versions(op, domain))]
     domain = newest_first[0].domain
     return Page(
@@ -115,8 +157,14 @@ def build(op: str, domain: str = "") -> Page:
             for i, new in enumerate(newest_first)
             for old in newest_first[i + 1 :]
         ),
-        decisions=DECISIONS if (domain, op) == ("", OPERATOR) else (),
+        decisions=DECISIONS if ours else (),
+        documents=documents(newest_first) if ours else (),
     )
+
+
+def mark(there: bool) -> str:
+    """Whether something is there, as a sign."""
+    return "\N{CHECK MARK}" if there else "\N{EN DASH}"
 
 
 def facts(version: Schema) -> dict[str, str]:

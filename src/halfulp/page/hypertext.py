@@ -1,8 +1,9 @@
 """An operator's page in HTML.
 
-May import html, spec, and data and examples of this package. The texts of ONNX are
-Markdown: markdown-it-py, which comes with rich, reads it, with raw HTML, pictures and
-headings off, so that no text can load anything or break the page's outline.
+May import html, spec, and axes, data, documented and examples of this package. The
+texts of ONNX are Markdown: markdown-it-py, which comes with rich, reads it, with raw
+HTML, pictures and headings off, so that no text can load anything or break the page's
+outline.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from urllib.parse import urljoin
 from markdown_it import MarkdownIt
 
 from halfulp.html import document, escape
-from halfulp.page.data import BREAKING, DOCS, Page, count, facts, marks
+from halfulp.page import axes
+from halfulp.page.data import BREAKING, DOCS, DOCUMENTED, Page, count, facts, mark, marks
+from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
 from halfulp.spec.differences import Change, Difference
 from halfulp.spec.schemas import Parameter, Schema
 
+# By sign: the element and the class of what was added, removed or neither.
+_MARKS = {"+": ("ins", "good"), "-": ("del", "bad"), " ": ("span", "same")}
 # The most characters of attributes beside the name of a folded example.
 _GIST = 60
 
@@ -50,7 +55,13 @@ details > div { padding: 0 .9rem .6rem; }
 .operands h4 { margin-bottom: 0; }
 .diff { padding: .5rem 0; white-space: pre-wrap; }
 .diff > * { display: block; padding: 0 .9rem 0 calc(.9rem + 2ch); text-indent: -2ch; }
-.diff > ins, .diff > del { text-decoration: none; }
+ins, del { text-decoration: none; }
+.changes { list-style: none; padding: 0; }
+.changes > li { padding: .1rem .5rem .1rem 1.8rem; text-indent: -1.3rem; }
+.changes > li > ins, .changes > li > del { background: none; }
+.changes pre, .changes .badge { text-indent: 0; }
+.matrix td, .matrix thead th:not(:first-child) { padding: .2em .8em; text-align: center; }
+.matrix tbody th { font-weight: 400; }
 @media (min-width: 70rem) {
   .page { display: grid; grid-template-columns: 13rem minmax(0, 1fr); gap: 0 3rem; }
   nav { position: sticky; top: 1.5rem; align-self: start; grid-area: 1 / 1 / 3 / 2; }
@@ -67,7 +78,9 @@ details > div { padding: 0 .9rem .6rem; }
 
 def hypertext(page: Page) -> str:
     """Return the page as one HTML document."""
-    return document(f"{page.name} - ONNX", "\n".join(_page(page)), style=_STYLE)
+    return document(
+        f"{page.name} - ONNX", "\n".join(_page(page)), style=_STYLE + axes.STYLE
+    )
 
 
 def _page(page: Page) -> Iterator[str]:
@@ -83,19 +96,29 @@ def _page(page: Page) -> Iterator[str]:
     yield from _contents(page)
     yield '<main id="main" tabindex="-1">'
     yield from _overview(page)
+    if page.decisions:
+        yield from _section("axes", axes.TITLE)
+        yield axes.figures()
+        yield "</section>"
     for version in page.versions:
         yield from _version(page, version)
     if page.examples:
         yield from _section("examples", "Examples")
         yield f"<p>{escape(page.computed)}</p>"
-        for i, example in enumerate(page.examples):
-            yield from _example(example, opened=i == 0)
+        for example in page.examples:
+            yield from _example(example)
         yield "</section>"
     if page.differences:
         yield from _section("differences", "Differences between versions")
         yield f"<p>{escape(BREAKING)}</p>"
         for i, difference in enumerate(page.differences):
-            yield from _difference(difference, opened=i == 0)
+            yield from _difference(page, difference, opened=i == 0)
+        yield "</section>"
+    if page.documents:
+        yield from _section("documented", DOCUMENTED)
+        yield f"<p>{escape(page.documented)}</p>"
+        for public in page.documents:
+            yield from _documented(public)
         yield "</section>"
     if page.decisions:
         yield from _section("decisions", "Where the texts are silent")
@@ -114,9 +137,13 @@ def _section(anchor: str, title: str) -> Iterator[str]:
 
 
 def _contents(page: Page) -> Iterator[str]:
-    links = [(f"v{v.since_version}", f"Version {v.since_version}") for v in page.versions]
+    links = [("axes", axes.TITLE)] * bool(page.decisions)
+    links += [
+        (f"v{v.since_version}", f"Version {v.since_version}") for v in page.versions
+    ]
     links += [("examples", "Examples")] * bool(page.examples)
     links += [("differences", "Differences")] * bool(page.differences)
+    links += [("documented", "Public documentation")] * bool(page.documents)
     links += [("decisions", "Where the texts are silent")] * bool(page.decisions)
     items = "".join(f'<li><a href="#{to}">{text}</a></li>' for to, text in links)
     yield f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
@@ -135,6 +162,25 @@ def _overview(page: Page) -> Iterator[str]:
         yield f'<tr><th scope="row"><a href="#v{v}">{v}</a></th><td>{opsets}</td>'
         yield f"<td>{changed}</td></tr>"
     yield "</tbody></table></div>"
+    for name, rows in page.type_matrices.items():
+        yield from _types(page, name, rows)
+
+
+def _types(page: Page, name: str, rows: list[tuple[str, list[bool]]]) -> Iterator[str]:
+    """A table of the types of a constraint: which version has which."""
+    yield '<div class="scroll"><table class="matrix">'
+    yield f"<caption>Types of {_code(name)}, by version</caption><thead><tr>"
+    yield '<th scope="col">type</th>'
+    for version in reversed(page.versions):
+        v = version.since_version
+        yield f'<th scope="col"><a href="#v{v}">{v}</a></th>'
+    yield "</tr></thead><tbody>"
+    for type_name, present in rows:
+        yield f'<tr><th scope="row">{_code(type_name)}</th>'
+        for there in present:
+            yield f'<td class="{"good" if there else "muted"}">{mark(there)}</td>'
+        yield "</tr>"
+    yield "</tbody></table></div>"
 
 
 def _version(page: Page, version: Schema) -> Iterator[str]:
@@ -149,6 +195,9 @@ def _version(page: Page, version: Schema) -> Iterator[str]:
     yield f"<strong>since version {v}</strong>.</p>"
     yield "<h3>Summary</h3>"
     yield _text(version.documentation)
+    if v in page.documented_otherwise:
+        yield '<p>Public documentation has <a href="#documented">other words</a> for '
+        yield "this version.</p>"
     if version.function:
         yield "<h3>Function body</h3>"
     if version.function and not version.function_bodies:
@@ -193,9 +242,9 @@ def _named(name: str, about: str, description: str) -> str:
     return f"{term}<dd>{_text(description)}</dd>"
 
 
-def _example(example: Example, opened: bool) -> Iterator[str]:
+def _example(example: Example) -> Iterator[str]:
     name = escape(example.name)
-    yield f'<details id="{name}"{" open" * opened}>'
+    yield f'<details id="{name}">'
     gist = ", ".join(
         example.attribute_text.replace(" ", "\N{NO-BREAK SPACE}").split("\n")
     )
@@ -220,17 +269,17 @@ def _pair(difference: Difference) -> str:
     return f"from-{difference.old}-to-{difference.new}"
 
 
-def _difference(difference: Difference, opened: bool) -> Iterator[str]:
+def _difference(page: Page, difference: Difference, opened: bool) -> Iterator[str]:
     badge = '<span class="badge">not breaking</span>'
     if difference.breaking:
-        badge = '<span class="badge bad">breaking</span>'
+        badge = '<span class="badge warn">breaking</span>'
     yield f'<details id="{_pair(difference)}"{" open" * opened}>'
     yield f"<summary><h3>{difference.old} to {difference.new}</h3> {badge}</summary><div>"
     if difference.reasons:
         reasons = "".join(f"<li>{escape(r)}</li>" for r in difference.reasons)
         yield f"<h4>Breaking reasons</h4><ul>{reasons}</ul>"
     for title, changes in difference.sections.items():
-        yield f"<h4>{title}</h4><ul>"
+        yield f'<h4>{title}</h4><ul class="changes">'
         yield from map(_change, changes)
         yield "</ul>"
     text = difference.documentation
@@ -241,13 +290,27 @@ def _difference(difference: Difference, opened: bool) -> Iterator[str]:
     )
     if text.unified:
         yield _marked(text.unified)
+    for step in page.steps(difference):
+        yield f'<p>{escape(step.text)} (<a href="#documented">more</a>)</p>'
     yield "</div></details>"
 
 
 def _change(change: Change) -> str:
-    badge = '<span class="badge bad">breaking</span> ' if change.breaking else ""
+    badge = ' <span class="badge warn">breaking</span>' if change.breaking else ""
     marked = _marked(change.description) if change.description else ""
-    return f"<li>{badge}{escape(str(change))}{marked}</li>"
+    tag, colour = _MARKS[change.sign]
+    words = f"{change.sign} {escape(str(change))}"
+    return f'<li class="{colour}"><{tag}>{words}</{tag}>{badge}{marked}</li>'
+
+
+def _documented(public: Document) -> Iterator[str]:
+    yield f"<h3>{escape(public.title)}</h3>"
+    yield f"<p>{escape(public.summary.capitalize())}</p>"
+    for step in public.steps:
+        yield f"<p>{escape(step.text)}</p>"
+    for other in public.differences:
+        yield f"<h4>Version {other.version}, {escape(other.part)}</h4>"
+        yield _marked(other.lines)
 
 
 def _marked(lines: Iterable[str]) -> str:
@@ -255,14 +318,8 @@ def _marked(lines: Iterable[str]) -> str:
     items = []
     for i, line in enumerate(lines):
         header = i < 2 and line.startswith(("--- ", "+++ "))
-        sign = " " if header else line[0]
-        text = escape(line)
-        if sign == "+":
-            items.append(f'<ins class="good">{text}</ins>')
-        elif sign == "-":
-            items.append(f'<del class="bad">{text}</del>')
-        else:
-            items.append(f"<span>{text}</span>")
+        tag, colour = _MARKS.get(" " if header else line[0], _MARKS[" "])
+        items.append(f'<{tag} class="{colour}">{escape(line)}</{tag}>')
     return f'<pre class="diff">{"".join(items)}</pre>'
 
 

@@ -1,6 +1,7 @@
 """An operator's page in Markdown.
 
-May import json_values, spec, and data and examples of this package.
+May import html, json_values, spec, and axes, data, documented and examples of this
+package.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from halfulp.page.data import BREAKING, Page, count, facts, marks
+from halfulp.html import escape
+from halfulp.page import axes
+from halfulp.page.data import BREAKING, DOCUMENTED, Page, count, facts, mark, marks
+from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
 from halfulp.spec.schemas import Parameter, Schema
 
@@ -35,6 +39,14 @@ def _page(page: Page) -> Iterator[str]:
         word = "opsets" if " " in opsets else "opset"
         yield _folded(f"- **{version.since_version}** ({word} {opsets}): {changed}")
     yield ""
+    for name, rows in page.type_matrices.items():
+        yield f"Types of `{name}`, by version:\n"
+        since = [str(version.since_version) for version in reversed(page.versions)]
+        texts = [(f"`{name}`", *map(mark, present)) for name, present in rows]
+        yield from _table([("type", *since), *texts], ":---:")
+    if page.decisions:
+        yield f"## {axes.TITLE}\n"
+        yield from _table([*axes.table()], "---")
     for version in page.versions:
         yield from _version(page, version)
     if page.examples:
@@ -49,6 +61,13 @@ def _page(page: Page) -> Iterator[str]:
         breaking = "breaking" if difference.breaking else "not breaking"
         yield f"### {difference.old} to {difference.new}: {breaking}\n"
         yield _fence(str(difference), "diff")
+        for step in page.steps(difference):
+            yield _folded(f"{step.text}\n")
+    if page.documents:
+        yield f"## {DOCUMENTED}\n"
+        yield f"{_folded(page.documented)}\n"
+    for public in page.documents:
+        yield from _documented(public)
     if page.decisions:
         yield "## Where the texts are silent\n"
         yield "What halfulp does, and why.\n"
@@ -70,6 +89,8 @@ def _version(page: Page, version: Schema) -> Iterator[str]:
     )
     yield "### Summary\n"
     yield f"{_folded(version.documentation)}\n"
+    if version.since_version in page.documented_otherwise:
+        yield f"Public documentation has other words: see *{DOCUMENTED}*.\n"
     if version.function:
         yield "### Function body\n"
     if version.function and not version.function_bodies:
@@ -108,8 +129,31 @@ def _item(head: str, description: str) -> str:
     return _folded(f"- {head}:\n\n{textwrap.indent(description, '  ')}\n")
 
 
+def _table(rows: Sequence[Sequence[str]], rule: str) -> Iterator[str]:
+    head, *others = (f"| {' | '.join(row)} |" for row in rows)
+    yield "\n".join([head, f"|---{f'|{rule}' * (len(rows[0]) - 1)}|", *others]) + "\n"
+
+
+def _documented(public: Document) -> Iterator[str]:
+    yield f"### {public.title}\n"
+    yield _folded(f"{public.summary.capitalize()}\n")
+    for step in public.steps:
+        yield _folded(f"{step.text}\n")
+    for other in public.differences:
+        yield f"Version {other.version}, {other.part}:\n"
+        lines = [
+            part
+            for line in other.lines
+            for part in textwrap.wrap(
+                line[1:], 78, initial_indent=line[0], subsequent_indent=f"{line[0]}  "
+            )
+        ]
+        yield _fence("\n".join(lines), "diff")
+
+
 def _example(example: Example) -> Iterator[str]:
-    yield f"### {example.name}\n"
+    yield f'<details id="{escape(example.name)}">'
+    yield f"<summary>\n<code>{escape(example.name)}</code>\n</summary>\n"
     yield f"Node: `{example.node}`, opset {example.opset}\n"
     if example.attributes:
         yield "Attributes:\n"
@@ -118,6 +162,7 @@ def _example(example: Example) -> Iterator[str]:
         if operands:
             yield f"{title}:\n"
             yield from _operands(operands)
+    yield "</details>\n"
 
 
 def _operands(operands: Iterable[Operand]) -> Iterator[str]:

@@ -69,6 +69,11 @@ class Change:
     details: tuple[str, ...]
     description: tuple[str, ...] = ()
 
+    @property
+    def sign(self) -> str:
+        """``+`` if added, ``-`` if removed, else a space."""
+        return {"added": "+", "removed": "-"}.get(self.kind, " ")
+
     def __str__(self) -> str:
         details = "; ".join(self.details) or "description"
         return f"{self.kind} {self.name!r}: {details}"
@@ -97,8 +102,9 @@ class TextDifference:
 class Difference:
     """What changed from one version of an operator to another.
 
-    ``str`` gives a text of at most 80 columns, in which added and removed lines of
-    texts start with ``+`` and ``-``; ``dataclasses.asdict`` gives what JSON takes.
+    ``str`` gives a text of at most 80 columns, in which what is added and removed, and
+    such lines of texts, start with ``+`` and ``-``; ``dataclasses.asdict`` gives what
+    JSON takes.
 
     Attributes
     ----------
@@ -166,7 +172,7 @@ class Difference:
             yield f"{title}:"
             for change in changes:
                 mark = "[BREAKING] " if change.breaking else ""
-                yield from _wrap(f"{mark}{change}", "  ")
+                yield from _wrap(f"{mark}{change}", f"{change.sign} ")
                 for line in change.description:
                     yield from _wrap(line[1:], line[0])
         text = self.documentation

@@ -1,7 +1,7 @@
 """What ONNX says of an operator, as plain data: every version of every operator.
 
 May import errors and json_values only, and onnx within functions: the data are those
-of the onnx that is installed, whose texts are never copied here.
+of the onnx that is installed.
 """
 
 from __future__ import annotations
