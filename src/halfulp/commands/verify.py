@@ -46,7 +46,7 @@ def verify(
         bool,
         typer.Option(
             "--quick",
-            help="The first case of each class, type and version, and all reports.",
+            help="The first case of each kind, type and version, and all reports.",
         ),
     ] = False,
     pattern: Annotated[

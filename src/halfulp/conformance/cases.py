@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.why import explain
+from halfulp.conformance.why import explain, reduction
 from halfulp.element_types import element_type
 from halfulp.exact import exact_sum_square, round_exact
 from halfulp.spec.rules import reduced_axes, reduced_shape, version_for
@@ -77,6 +77,8 @@ class Case:
         What the case is about, in a sentence or two.
     source : str
         Where to read more.
+    kind : str
+        Of sum, within the class, where it has several.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Case:
     noop_with_empty_axes: int | None = None
     note: str = ""
     source: str = DOCUMENTATION
+    kind: str = ""
 
     @property
     def version(self) -> int:
@@ -135,15 +138,17 @@ class Case:
         )
 
     @cached_property
+    def reduced(self) -> tuple[int, ...]:
+        """The axes that are reduced, sorted."""
+        noop = bool(self.noop_with_empty_axes)
+        return reduced_axes(self.axes, self.data.ndim, noop_with_empty_axes=noop)
+
+    @cached_property
     def exact(self) -> Array:
         """The exact sums, an array of objects of the shape of the result."""
-        rank = self.data.ndim
-        axes = reduced_axes(
-            self.axes, rank, noop_with_empty_axes=bool(self.noop_with_empty_axes)
-        )
-        shape = reduced_shape(self.data.shape, axes, self.keepdims != 0)
+        shape = reduced_shape(self.data.shape, self.reduced, self.keepdims != 0)
         sums = np.empty(shape, object)
-        sums.reshape(-1)[:] = np.ravel(exact_sum_square(self.data, axes))
+        sums.reshape(-1)[:] = np.ravel(exact_sum_square(self.data, self.reduced))
         return sums
 
     @cached_property
@@ -162,7 +167,13 @@ class Case:
         """Why the right result is right."""
         if self.expected is None:
             return self.note
-        return " ".join(filter(None, [self.note, explain(self.exact, self.expected)]))
+        keeps = self.keepdims != 0
+        sentences = [
+            self.note,
+            reduction(self.data.ndim, self.reduced, keeps, self.expected),
+            explain(self.exact, self.expected),
+        ]
+        return " ".join(filter(None, sentences))
 
     def model(self) -> tuple[ModelProto, dict[str, Array]]:
         """Return the model, and the inputs to feed."""

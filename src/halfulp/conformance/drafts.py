@@ -5,6 +5,7 @@ May import bits and spec.rules only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ class Draft:
         As of a case.
     opset : int, optional
         Default: the one that introduced the version.
+    kind : str, optional
+        Of the class; `--quick` takes a case of each.
     """
 
     class_name: str
@@ -41,6 +44,34 @@ class Draft:
     noop_with_empty_axes: int | None = None
     note: str = ""
     opset: int | None = None
+    kind: str = ""
+
+
+# From random numbers and a number of terms: the terms that make a sum hard, and the
+# others. There are more in all where that many are too few.
+Terms = Callable[[np.random.Generator, int], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hard:
+    """A kind of sum that is hard to get right.
+
+    Attributes
+    ----------
+    class_name : str
+    kind : str
+        Within the class.
+    terms : Terms
+    note : str, optional
+    length : int, optional
+        The number of terms, if it is always the same.
+    """
+
+    class_name: str
+    kind: str
+    terms: Terms
+    note: str = ""
+    length: int | None = None
 
 
 def plain_form(version: OperatorVersion) -> str:

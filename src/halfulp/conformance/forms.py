@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.conformance.bits import Array
 from halfulp.conformance.drafts import Draft, small_values
 from halfulp.conformance.recorded import examples
 from halfulp.spec.rules import OperatorVersion
 
 _SHAPE = (2, 3, 4)
+# Along axis 1 one long sum, and 33 of them, the innermost wide axis reduced or kept.
+_LONG_SHAPES = ((1, 129, 1), (33, 128, 1), (3, 130, 11))
 _LONGEST_SHAPE = (2, 3, 1, 2, 2, 1, 3, 2)
 
 # Besides the first opset of each version: the last that it serves, or later ones.
@@ -55,26 +58,41 @@ def axes(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
     """Every form of axes, and every kind of list."""
     data = small_values(_SHAPE, dtype)
 
-    def draft(axes: Any, form: str | None = None, note: str = "") -> Draft:
+    def draft(
+        axes: Any,
+        form: str | None = None,
+        kind: str = "",
+        note: str = "",
+        data: Array = data,
+    ) -> Draft:
         where = f"_{form.replace(' ', '_')}" if form else ""
-        return Draft("axes", f"{_word(axes)}{where}", data, form, axes, None, None, note)
+        size = "" if data.shape == _SHAPE else f"_{_size(data.shape)}"
+        detail = f"{_word(axes)}{where}{size}"
+        return Draft("axes", detail, data, form, axes, note=note, kind=kind)
 
-    yield draft(None, "absent", "Without axes, all are reduced.")
+    yield draft(None, "absent", "all", "Without axes, all are reduced.")
+    empty_note = "Empty axes reduce all axes."
     if version.axes == "input":
-        yield draft(None, "empty name", "The empty name stands for an absent input.")
+        note = "The empty name stands for an absent input."
+        yield draft(None, "empty name", "all", note)
         for form in ("const", "node", "input", "default"):
-            yield draft([], form, "Empty axes reduce all axes.")
+            yield draft([], form, "empty", empty_note)
             yield draft([1], form)
     else:
-        yield draft([], "attr", "Empty axes reduce all axes.")
+        yield draft([], "attr", "empty", empty_note)
     for given in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
         yield draft(given)
-    yield draft([2, 0], note="Axes need not be sorted.")
-    if version.since > 1:
-        yield draft([-1], note="Negative axes count from the end.")
-        yield draft([-3, -1], note="Negative axes count from the end.")
-        yield draft([1, 1], note=_TWICE)
-        yield draft([1, -2], note=_TWICE)
+    yield draft([2, 0], kind="unsorted", note="Axes need not be sorted.")
+    if version.since == 1:
+        return
+    for given in ([-1], [-3, -1]):
+        note = "Negative axes count from the end."
+        yield draft(given, kind="negative", note=note)
+    # Zeros and ones, of which all types hold the sums.
+    arrays = [(small_values(shape, np.dtype(int)) != 0) for shape in _LONG_SHAPES]
+    for array in (data, *(array.astype(dtype) for array in arrays)):
+        for given in ([1, 1], [1, -2]):
+            yield draft(given, kind="twice", note=_TWICE, data=array)
 
 
 def keepdims(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
@@ -100,8 +118,11 @@ def noop(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
             for keep in (0, 1):
                 given: Any = None if form in ("absent", "empty name") else []
                 detail = f"{word}_{form.replace(' ', '_')}_keepdims{keep}"
-                note = "No axis is reduced, and each element is squared." if flag else ""
+                note = "Each element is squared, and no more." if flag else ""
                 yield Draft("noop", detail, data, form, given, keep, flag, note)
+    one = small_values((1, 1, 1), dtype)
+    note = "Each element is squared, and no more."
+    yield Draft("noop", "1_one_element_keepdims0", one, "absent", None, 0, 1, note)
     for keep in (0, 1):
         note = "Axes are given, so the flag changes nothing."
         detail = f"1_axis1_keepdims{keep}"
@@ -135,8 +156,7 @@ def empty(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
         data = np.zeros(shape, dtype)
         form = "absent" if given is None else None
         for keep in (1, 0):
-            size = "x".join(map(str, shape))
-            detail = f"{size}_{_word(given)}_keepdims{keep}"
+            detail = f"{_size(shape)}_{_word(given)}_keepdims{keep}"
             note = "A sum of no squares is 0."
             yield Draft("empty", detail, data, form, given, keep, None, note)
 
@@ -161,6 +181,11 @@ def opsets(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
 
 
 STRUCTURES = (documented, axes, keepdims, noop, rank0, empty, ranks, opsets)
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    """A shape as a word of a name."""
+    return "x".join(map(str, shape))
 
 
 def _word(axes: Any) -> str:

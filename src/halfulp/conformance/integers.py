@@ -1,66 +1,83 @@
-"""Rows of integers whose sums of squares floating point cannot hold, or that wrap.
+"""Integers whose sums of squares floating point cannot hold, or that wrap.
 
-May import bits and floats only.
+May import bits and drafts only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.floats import DType, Generator, Rows
+from halfulp.conformance.bits import Array
+from halfulp.conformance.drafts import Hard, Terms
 
-_LENGTH = 33
-_LANES = 3
-
-
-def wide(dtype: DType, rng: Generator) -> Iterator[Rows]:
-    """Sums that fit, and that floats of as many bits do not hold."""
-    # Eight squares below 2^(2 * half) fit.
-    half = (8 * dtype.itemsize - (dtype.kind == "i") - 3) // 2
-    rows = rng.integers(2 ** (half - 1), 2**half, (_LANES, 8), dtype) | 1
-    rows[:, 1] &= ~dtype.type(1)
-    note = "The sum fits; floating point of as many bits does not hold it."
-    yield "wide integers", "eight", rows, note
-    pair = [2**half - 1, 2]
-    yield "wide integers", "pair", np.array([pair] * _LANES, dtype), note
+DType = np.dtype[Any]
+Generator = np.random.Generator
 
 
-def wrap(dtype: DType, rng: Generator) -> Iterator[Rows]:
-    """Squares and sums that do not fit: they are taken modulo 2^N."""
+def hard_integers(dtype: DType) -> Iterator[Hard]:
+    """Yield each kind of sum that is hard in a type, those of a class in a row."""
     info = np.iinfo(dtype)
     width = 8 * dtype.itemsize
+
+    # Eight squares below 2^(2 * half) fit.
+    half = (width - (dtype.kind == "i") - 3) // 2
+    note = "The sum fits; floating point of as many bits does not hold it."
+    yield Hard("wide integers", "eight", _odd_sum(dtype, half), note)
+    pair = [[2**half - 1, 2]]
+    yield Hard("wide integers", "pair", _among_small(dtype, pair, 0), note)
+
     root = 2 ** (width // 2)
     # The least integer whose square the type does not hold.
     over = root if dtype.kind == "u" else int(root / 2**0.5) + 1
     note = f"{dtype.name} wraps modulo 2^{width}, as the function body in ONNX does."
-    for word, rows in (
+    for word, terms in (
         ("one_square", [[over, 0], [over + 1, 0], [root + 1, 0]]),
-        ("sum", [[over - 1] * 2, [over - 1, root // 2], [root // 2] * 2]),
+        ("sum", [[over - 1] * 2, [over - 1, root // 2 + 1]]),
         ("to_zero", [[root], [root * 2], [info.max // 2 + 1]]),
         ("extremes", [[info.min, info.max], [info.max, 1], [info.max, info.max]]),
     ):
-        wrapped = [[value & (2**width - 1) for value in row] for row in rows]
-        array = np.array(wrapped, f"u{dtype.itemsize}").view(dtype)
-        yield "wrap", word, array, note
-    shape = (_LANES, _LENGTH)
-    any_values = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    yield "wrap", "any", any_values, note
+        others = 0 if word == "to_zero" else 100
+        yield Hard("wrap", word, _among_small(dtype, terms, others), note)
+    yield Hard("wrap", "any", _between(dtype, info.min, info.max), note)
 
-
-def random(dtype: DType, rng: Generator) -> Iterator[Rows]:
-    """Small values."""
     low = -100 if dtype.kind == "i" else 0
-    yield "random", "small", rng.integers(low, 101, (_LANES, _LENGTH), dtype), ""
+    yield Hard("random", "small", _between(dtype, low, 100))
+
+    note = "10,000 values, modulo 2^N."
+    yield Hard("long", "any", _between(dtype, info.min, info.max), note, 10**4)
 
 
-def long(dtype: DType, rng: Generator) -> Iterator[Rows]:
-    """Long sums."""
-    yield "long", "threes_1e5", np.full((1, 10**5), 3, dtype), "100,000 times 3."
-    info = np.iinfo(dtype)
-    rows = rng.integers(info.min, info.max, (_LANES, 10**4), dtype, endpoint=True)
-    yield "long", "any_1e4", rows, "10,000 values, modulo 2^N."
+def _between(dtype: DType, low: int, high: int) -> Terms:
+    def terms(rng: Generator, length: int) -> tuple[Array, Array]:
+        return rng.integers(low, high, length, dtype, endpoint=True), np.zeros(0, dtype)
+
+    return terms
 
 
-INTEGERS = (wide, wrap, random, long)
+def _odd_sum(dtype: DType, half: int) -> Terms:
+    """Seven or eight integers of as many bits, whose squares sum to an odd number."""
+
+    def terms(rng: Generator, length: int) -> tuple[Array, Array]:
+        count = min(length, 8)
+        hard = rng.integers(2 ** (half - 1), 2**half, count, dtype) | 1
+        if count % 2 == 0:
+            hard[0] -= 1
+        return hard, np.zeros(length - count, dtype)
+
+    return terms
+
+
+def _among_small(dtype: DType, choices: Sequence[Sequence[int]], most: int) -> Terms:
+    """One of some lists of integers, taken modulo 2^N, among others of 0 to `most`."""
+
+    def terms(rng: Generator, length: int) -> tuple[Array, Array]:
+        values = choices[int(rng.integers(len(choices)))]
+        wrapped = [value % 2 ** (8 * dtype.itemsize) for value in values]
+        hard = np.array(wrapped, f"u{dtype.itemsize}").view(dtype)
+        count = length - len(hard)
+        return hard, rng.integers(0, most, count, dtype, endpoint=True)
+
+    return terms

@@ -6,7 +6,7 @@ May import the modules that make cases, element_types and spec.rules only.
 from __future__ import annotations
 
 import fnmatch
-import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -15,10 +15,11 @@ import numpy as np
 
 from halfulp.conformance.cases import WRONG_OPSET, Case
 from halfulp.conformance.drafts import Draft, plain_form, small_values
-from halfulp.conformance.floats import FLOATS, DType
+from halfulp.conformance.floats import DType, hard_floats
 from halfulp.conformance.forms import STRUCTURES
-from halfulp.conformance.integers import INTEGERS
+from halfulp.conformance.integers import hard_integers
 from halfulp.conformance.invalid import invalid
+from halfulp.conformance.placements import place
 from halfulp.conformance.recorded import reports
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
@@ -39,11 +40,11 @@ def all_cases() -> tuple[Case, ...]:
 
 
 def quick(cases: Iterable[Case]) -> list[Case]:
-    """Return the first case of each class, type and version, and all reports."""
+    """Return the first case of each kind, type and version, and all reports."""
     first: dict[tuple[Any, ...], Case] = {}
     for case in cases:
-        name = case.name if case.class_name == "reports" else ""
-        first.setdefault((case.class_name, case.type, case.version, name), case)
+        kind = case.name if case.class_name == "reports" else case.kind
+        first.setdefault((case.class_name, kind, case.type, case.version), case)
     return list(first.values())
 
 
@@ -79,24 +80,25 @@ def _drafts(version: OperatorVersion, dtype: DType, allowed: bool) -> Iterator[D
 
 
 def _numeric(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
-    """Rows that are hard to sum, as rows and as columns."""
-    generators = INTEGERS if dtype.kind in "iu" else FLOATS
-    for make in generators:
-        rng = np.random.default_rng(_seed(make.__name__, dtype.name, version.since))
-        for class_name, detail, rows, note in make(dtype, rng):
-            yield Draft(class_name, f"{detail}_rows", rows, None, [1], 0, None, note)
-            if len(rows) > 1:
-                columns = np.ascontiguousarray(rows.T)
-                detail = f"{detail}_columns"
-                yield Draft(class_name, detail, columns, None, [0], 1, None, note)
-    if version.since == 18 and dtype.name in ("float16", "float32"):
+    """Sums that are hard to get right, each kind in many places."""
+    kinds = hard_integers if dtype.kind in "iu" else hard_floats
+    seen: Counter[str] = Counter()
+    for hard in kinds(dtype):
+        yield from place(hard, seen[hard.class_name], version, dtype)
+        seen[hard.class_name] += 1
+    if version == VERSIONS[-1]:
+        yield from _very_long(dtype)
+
+
+def _very_long(dtype: DType) -> Iterator[Draft]:
+    value, word = (3, "threes") if dtype.kind in "iu" else (0.1, "tenths")
+    row = np.full((1, 10**5), value).astype(dtype)
+    for detail, data, axes in (("row", row, [1]), ("column", row.T, [0])):
+        note = f"100,000 times {value}."
+        yield Draft("long", f"{word}_1e5_{detail}", data, None, axes, 0, None, note)
+    if dtype.name in ("float16", "float32"):
         ones = np.ones((1, 10**6), dtype)
-        note = "A million ones."
-        yield Draft("long", "ones_1e6_rows", ones, None, [1], 0, None, note)
-
-
-def _seed(*words: object) -> int:
-    return zlib.crc32(" ".join(map(str, words)).encode())
+        yield Draft("long", "ones_1e6", ones, None, [1], 0, None, "A million ones.")
 
 
 def _case(draft: Draft, version: OperatorVersion, dtype: DType) -> Case:
@@ -111,4 +113,5 @@ def _case(draft: Draft, version: OperatorVersion, dtype: DType) -> Case:
         draft.keepdims,
         draft.noop_with_empty_axes,
         draft.note,
+        kind=draft.kind,
     )

@@ -1,11 +1,13 @@
-"""Says why a rounded sum is the right one: the exact sum, and the results around it.
+"""Says why a result is the right one: its shape, the exact sum, the numbers around it.
 
 May import bits only.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,8 +21,24 @@ _LONGEST = 40
 _MOST = 64
 
 
-def explain(exact: Array, expected: Array) -> str:
-    """Return a sentence about the element that is hardest to round.
+def reduction(rank: int, axes: Sequence[int], keepdims: bool, expected: Array) -> str:
+    """Return a sentence about the axes that are reduced, and the shape of the result."""
+    if not axes:
+        which = "No axis is"
+    elif len(axes) == rank:
+        which = "The only axis is" if rank == 1 else f"All {rank} axes are"
+    elif len(axes) == 1:
+        which = f"Axis {axes[0]} of {rank} is"
+    else:
+        first = ", ".join(map(str, axes[:-1]))
+        which = f"Axes {first} and {axes[-1]} of {rank} are"
+    kept = " and kept with size 1" if axes and keepdims else ""
+    shape = list(expected.shape)
+    return f"{which} reduced{kept}: the result has shape {shape}."
+
+
+def explain(exact: Array, expected: Array, place: tuple[int, ...] | None = None) -> str:
+    """Return a sentence about an element, by default the one hardest to round.
 
     Parameters
     ----------
@@ -28,13 +46,21 @@ def explain(exact: Array, expected: Array) -> str:
         Of Fraction, int, or the floats nan and inf.
     expected : numpy.ndarray
         Of the same shape, the sums rounded.
+    place : tuple of int, optional
+        The index of the element.
     """
     if not expected.size:
         return "The result has no elements."
-    places = list(np.ndindex(expected.shape))[:_MOST]
-    place = min(places, key=lambda i: _distance(exact[i], expected[i]))
+    if place is None:
+        place = hardest(exact, expected)
     where = f" of element {list(place)}" if expected.size > 1 else ""
     return _sentence(exact[place], expected[place], where)
+
+
+def hardest(exact: Array, expected: Array) -> tuple[int, ...]:
+    """Return the index of the element that is hardest to round, among the first."""
+    places = itertools.islice(np.ndindex(expected.shape), _MOST)
+    return min(places, key=lambda i: _distance(exact[i], expected[i]))
 
 
 def number(value: Fraction | int) -> str:
@@ -102,6 +128,8 @@ def _sentence(exact: Any, expected: Any, where: str) -> str:
         return (
             f"{total}, at or above {number(threshold(name))}, from where {name} is +inf."
         )
+    if 0 < exact < Fraction(2) ** (1 - EMAX[name]):
+        total = f"{total}, subnormal in {name}"
     if exact == value_of(expected):
         return f"{total}, which {name} holds."
     low, high = _around(exact, expected)

@@ -1,0 +1,148 @@
+"""Where the hard sums of a case lie: layout, outputs, terms, and places among the terms.
+
+May import bits, drafts and spec.rules only.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.bits import Array
+from halfulp.conformance.drafts import Draft, Hard
+from halfulp.spec.rules import VERSIONS, OperatorVersion
+
+DType = np.dtype[Any]
+
+# The k-th case of a class takes the k-th of each column, all of which start anew at
+# their ends. The lengths of the first four are coprime, so that within as many cases as
+# the product of two lengths any two entries of these columns meet, by the Chinese
+# remainder theorem. Each kind of sum has 13 cases in a row at the newest version: they
+# meet each entry, and outputs with places. An earlier version takes four of them, and
+# the next kind begins elsewhere. The order within the columns was searched for: any four
+# in a row have one output, 16 and more, 128 terms and more, rank 3 and more, an innermost
+# axis that is kept and one that is reduced; any 13 have every two of these that can be.
+#
+# Layouts: k is an axis that is kept, r one that is reduced. All reduced: by default.
+_LAYOUTS = (
+    ("all", "rrr"),
+    ("all", "rrrrr"),
+    ("first", "rkk"),
+    ("last", "kkr"),
+    ("last", "kr"),
+    ("all", "r"),
+    ("first", "rk"),
+    ("middle", "kkrrk"),
+    ("mixed", "krkr"),
+    ("middle", "krrk"),
+    ("mixed", "rkrkr"),
+    ("mixed", "rkr"),
+    ("middle", "krk"),
+)
+_OUTPUTS = (1, 200, 3, 33)
+# Around the widths of vectors and blocks, and one past them.
+_LENGTHS = (128, 9, 1001, 64, 65, 17, 1000, 8, 129, 16, 7)
+_PLACES = ("at the end", "at the front", "in the middle")
+_KEEPDIMS = (0, 1, None, 1, 0, 0, 1)
+_NEGATIVE_AXES = (False, True, False, False, True)
+
+# As many cases has each kind of sum at the newest version, and at an earlier one.
+_MOST = len(_LAYOUTS)
+_SOME = 4
+# So many cases after a kind of sum the next one of its class begins.
+_NEXT = 17
+
+# Of more elements than these a case has fewer outputs.
+_LARGEST = 7_000
+# As many sums of a case differ; then they come again.
+_DISTINCT = 5
+
+
+def place(
+    hard: Hard, index: int, version: OperatorVersion, dtype: DType
+) -> Iterator[Draft]:
+    """Yield the cases of a kind of hard sum, the `index`-th of its class."""
+    newest = version == VERSIONS[-1]
+    first = 0 if newest else _SOME * VERSIONS.index(version)
+    words = (hard.class_name, hard.kind, dtype.name, version.since)
+    rng = np.random.default_rng(zlib.crc32(" ".join(map(str, words)).encode()))
+    for k in range(first, first + (_MOST if newest else _SOME)):
+        yield _place(hard, _NEXT * index + k, version, rng)
+
+
+def _place(
+    hard: Hard, k: int, version: OperatorVersion, rng: np.random.Generator
+) -> Draft:
+    word, layout = _LAYOUTS[k % len(_LAYOUTS)]
+    length = hard.length or _LENGTHS[k % len(_LENGTHS)]
+    outputs = _OUTPUTS[k % len(_OUTPUTS)] if "k" in layout else 1
+    if outputs * length > _LARGEST:
+        outputs = max((n for n in _OUTPUTS if n * length <= _LARGEST), default=1)
+    where = _PLACES[k % len(_PLACES)]
+    parts = [hard.terms(rng, length) for _ in range(min(outputs, _DISTINCT))]
+    rows = _rows(parts, where)
+    data = _shaped(rows[np.arange(outputs) % len(rows)], layout)
+    axes: Any = [axis for axis, letter in enumerate(layout) if letter == "r"]
+    form = None
+    if "k" not in layout:
+        axes, form = None, "absent"
+    elif _NEGATIVE_AXES[k % len(_NEGATIVE_AXES)] and version.since > 1:
+        axes = [axis - len(layout) for axis in axes]
+    count = rows.shape[1]
+    detail = f"{hard.kind}_{word}{len(layout)}_{outputs}x{count}"
+    notes = [hard.note]
+    if len(parts[0][1]):
+        detail += f"_{where.split()[-1]}"
+        notes.append(f"The hard terms are {where} of each {count}.")
+    else:
+        notes.append(f"Each of the {count} terms counts.")
+    return Draft(
+        hard.class_name,
+        detail,
+        data,
+        form,
+        axes,
+        _KEEPDIMS[k % len(_KEEPDIMS)],
+        None,
+        " ".join(filter(None, notes)),
+        kind=hard.kind,
+    )
+
+
+def _rows(parts: list[tuple[Array, Array]], where: str) -> Array:
+    """A row for each sum: its terms with the hard ones together at a place."""
+    length = max(len(hard) + len(others) for hard, others in parts)
+    rows = np.zeros((len(parts), length), parts[0][0].dtype)
+    for row, (hard, others) in zip(rows, parts, strict=True):
+        before = {"at the end": len(others), "at the front": 0}.get(
+            where, len(others) // 2
+        )
+        terms = np.concatenate([others[:before], hard, others[before:]])
+        row[length - len(terms) if where == "at the end" else 0 :][: len(terms)] = terms
+    return rows
+
+
+def _shaped(rows: Array, layout: str) -> Array:
+    """Rows of terms as an array whose reduced axes hold the terms."""
+    outputs, length = rows.shape
+    kept = [axis for axis, letter in enumerate(layout) if letter == "k"]
+    reduced = [axis for axis, letter in enumerate(layout) if letter == "r"]
+    sizes = [*_split(outputs, len(kept)), *_split(length, len(reduced))]
+    places = np.argsort([*kept, *reduced])
+    return np.ascontiguousarray(rows.reshape(sizes).transpose(places))
+
+
+def _split(number: int, parts: int) -> list[int]:
+    """Factors of a number, small ones first."""
+    if parts == 0:
+        return []
+    sizes = []
+    for _ in range(parts - 1):
+        least = (n for n in range(2, math.isqrt(number) + 1) if number % n == 0)
+        sizes.append(next(least, 1))
+        number //= sizes[-1]
+    return [*sizes, number]
