@@ -180,6 +180,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "no bytes": (lambda: b"", "has no graph"),
     "zeros": (lambda: bytes(1000), "cannot be read"),
     "noise": (lambda: random.Random(1).randbytes(500), "cannot be read"),
+    "ONNX Runtime's": (lambda: b"\x18\0\0\0ORTM" + bytes(9), "Runtime's own format"),
     "text": (lambda: b"#!/bin/sh\nexit\n", "cannot be read"),
     "cut short": (lambda: model(SUM).SerializeToString()[:-20], "cannot be read"),
     "a claim of 2 GiB": (

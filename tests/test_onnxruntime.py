@@ -25,7 +25,7 @@ import onnxruntime
 import pytest
 
 import halfulp
-from halfulp import AxesError, EngineError
+from halfulp import ArgumentError, AxesError, EngineError
 from halfulp.onnx.nodes import walk
 from halfulp.spec.rules import normalize_axes
 from onnx_models import (
@@ -506,6 +506,114 @@ def test_the_path_is_one_that_onnxruntime_takes() -> None:
     proto, feeds = reduce_model(WITNESS[0], keepdims=0)
     live = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     assert live.run(None, feeds)[0] == EXACT
+    # Nothing breaks where it is registered again, by path or by function.
+    options.register_custom_ops_library(halfulp.onnxruntime.library_path())
+    live = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    assert live.run(None, feeds)[0] == EXACT
+    live = halfulp.onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    assert live.run(None, feeds)[0] == EXACT
+
+
+def test_options_freed_and_made_anew_are_not_taken_for_registered() -> None:
+    proto, feeds = reduce_model(WITNESS[0], keepdims=0)
+    for _ in range(50):
+        options = quiet()
+        halfulp.onnxruntime.register(options)
+        live = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+        assert live.run(None, feeds)[0] == EXACT
+        del options, live
+        assert quiet().log_severity_level == 4  # may lie where the others lay
+
+
+def test_registering_in_a_session_says_what_to_pass_instead() -> None:
+    proto, _ = reduce_model(WITNESS[0])
+    live = session(proto)
+    options = "allowed: onnxruntime.SessionOptions"
+    way = f"{options} from which .*, or halfulp.onnxruntime.InferenceSession\\(model\\)"
+    with pytest.raises(ArgumentError, match=f"^options is an InferenceSession; {way}"):
+        halfulp.onnxruntime.register(live)
+    with pytest.raises(ArgumentError, match=f"^sess_options is an Infer.*; {way}"):
+        halfulp.onnxruntime.InferenceSession(proto.SerializeToString(), live)
+    for other in (None, "m.onnx", proto):
+        with pytest.raises(ArgumentError, match=f"^options is an? .*; {options}$"):
+            halfulp.onnxruntime.register(other)
+
+
+def saved_in_ort_format(
+    model: str | bytes, path: Path, options: onnxruntime.SessionOptions
+) -> str:
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(model, options)
+    return str(path)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=str)
+@pytest.mark.parametrize("name", sorted(INPUTS))
+def test_an_ort_file_of_a_plain_runtime_runs_in_halfulp(
+    tmp_path: Path, name: str, level: Any
+) -> None:
+    path = str(EXAMPLES / f"{name}.onnx")
+    feeds = {"X": np.load(EXAMPLES / INPUTS[name])}
+    want = halfulp.onnxruntime.InferenceSession(path, quiet()).run(None, feeds)
+    saved = saved_in_ort_format(
+        path, tmp_path / "m.ort", quiet(graph_optimization_level=level)
+    )
+    before = Path(saved).read_bytes()
+    for given in (saved, Path(saved), before):
+        live = halfulp.onnxruntime.InferenceSession(given, quiet())
+        for got, right in zip(live.run(None, feeds), want, strict=True):
+            assert_same_bits(got, right)
+    assert [file.name for file in tmp_path.iterdir()] == ["m.ort"]
+    assert Path(saved).read_bytes() == before
+
+
+def test_an_ort_file_with_the_node_in_a_nested_graph(tmp_path: Path) -> None:
+    proto = model(
+        """(bool c, float[2,3] x) => (y) { y = If (c) <
+            then_branch = t () => (a) { a = ReduceSumSquare<keepdims=0>(x) },
+            else_branch = e () => (b) { b = ReduceSumSquare<keepdims=1>(x) }> }"""
+    )
+    saved = saved_in_ort_format(proto.SerializeToString(), tmp_path / "m.ort", quiet())
+    live = halfulp.onnxruntime.InferenceSession(saved, quiet())
+    got = live.run(None, {"c": np.array(True), "x": WITNESS})[0]
+    assert_same_bits(got, expected(WITNESS))
+
+
+def test_an_ort_file_saved_with_the_library_needs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proto, feeds = reduce_model(WITNESS[0], keepdims=0)
+    options = quiet()
+    halfulp.onnxruntime.register(options)
+    saved = saved_in_ort_format(proto.SerializeToString(), tmp_path / "m.ort", options)
+    monkeypatch.setattr(halfulp.onnxruntime, "_as_onnx", None)
+    live = halfulp.onnxruntime.InferenceSession(saved, quiet())
+    assert live.run(None, feeds)[0] == EXACT
+
+
+def test_an_ort_file_that_cannot_be_turned_back_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proto, _ = reduce_model(WITNESS[0])
+    saved = saved_in_ort_format(proto.SerializeToString(), tmp_path / "m.ort", quiet())
+
+    class Nowhere:
+        def __enter__(self) -> str:
+            return str(tmp_path / "no/folder")
+
+        def __exit__(self, *arguments: Any) -> None:
+            pass
+
+    monkeypatch.setattr(halfulp.onnxruntime, "TemporaryDirectory", Nowhere)
+    with pytest.raises(
+        EngineError,
+        match=r"model is in ONNX Runtime's own format and was "
+        "saved without .* cannot turn it back into ONNX: .*; allowed: an ONNX model, or "
+        "a file saved with the library registered$",
+    ) as caught:
+        halfulp.onnxruntime.InferenceSession(saved, quiet())
+    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_onnxruntime_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

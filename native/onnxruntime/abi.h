@@ -80,6 +80,9 @@ inline constexpr Entry<91, OrtStatus*(OrtKernelContext*, std::size_t, const std:
 inline constexpr Entry<93, void(OrtStatus*)> ReleaseStatus;
 inline constexpr Entry<99, void(OrtTensorTypeAndShapeInfo*)> ReleaseTensorTypeAndShapeInfo;
 inline constexpr Entry<101, void(OrtCustomOpDomain*)> ReleaseCustomOpDomain;
+inline constexpr Entry<130,
+                       OrtStatus*(OrtSessionOptions*, const char* name, const char* value)>
+    AddSessionConfigEntry;
 // These and the names: with null for the values they tell the size only.
 inline constexpr Entry<162, OrtStatus*(const OrtKernelInfo*, const char* name, float*,
                                        std::size_t* size)>
@@ -95,6 +98,8 @@ inline constexpr Entry<232,
 inline constexpr Entry<233,
                        OrtStatus*(const OrtKernelInfo*, std::size_t, char*, std::size_t* size)>
     KernelInfo_GetOutputName;
+inline constexpr Entry<237, OrtStatus*(const OrtSessionOptions*, const char* name, int* has)>
+    HasSessionConfigEntry;
 inline constexpr Entry<244, OrtStatus*(const OrtKernelInfo*, char*, std::size_t* size)>
     KernelInfo_GetNodeName;
 inline constexpr Entry<249, OrtStatus*(const OrtKernelInfo*, std::size_t, int* is_constant,

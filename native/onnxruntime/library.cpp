@@ -29,6 +29,10 @@ namespace {
 
 constexpr char kName[] = "ReduceSumSquare";
 
+// An entry of options in which the operators are. It is in the options themselves, and so
+// goes where a copy of them goes; a session refuses a domain that was added twice.
+constexpr char kRegistered[] = "halfulp.registered";
+
 // What the runtime itself says about a call that failed.
 struct Failure {
   OrtStatus* status;
@@ -401,7 +405,11 @@ OrtStatus* register_in(OrtSessionOptions* options, const OrtApiBase* base) noexc
         stay_loaded();
         runtime.domain = make_domain(found);
       }
+      int is_registered = 0;
+      check(api(HasSessionConfigEntry, options, kRegistered, &is_registered));
+      if (is_registered) return;
       check(api(AddCustomOpDomain, options, runtime.domain));
+      check(api(AddSessionConfigEntry, options, kRegistered, "1"));
     });
   }
   const Api api(base->GetApi(1));

@@ -1,7 +1,7 @@
 """ReduceSumSquare inside ONNX Runtime.
 
-May import arrays, element_types, errors and the native core only; and the package
-onnxruntime, when a function needs it.
+May import arrays, element_types, errors, spec.rules and the native core only; and the
+package onnxruntime, onnx and onnx.nodes, when a function needs them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import math
 import os
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ import numpy as np
 from halfulp import _core
 from halfulp.arrays import as_array
 from halfulp.element_types import BY_CODE
-from halfulp.errors import EngineError
+from halfulp.errors import ArgumentError, EngineError
+from halfulp.spec.rules import OPERATOR
 
 __all__ = ["InferenceSession", "library_path", "register", "run"]
 
@@ -34,7 +35,8 @@ _OLDEST = (1, 17)
 _BFLOAT16 = BY_CODE[16]
 _TENSOR_OF_BFLOAT16 = f"tensor({_BFLOAT16.name})"
 
-_registered: weakref.WeakSet[Any] = weakref.WeakSet()
+# Where ONNX Runtime's own format has it, after the place of the root table.
+_ORT_FORMAT = b"ORTM"
 
 # Daemon threads with a run under way. No lock: a forked child might find it taken.
 _daemons: set[threading.Thread] = set()
@@ -69,14 +71,18 @@ def register(options: Any) -> None:
     """Let halfulp compute ReduceSumSquare in every session made with `options`.
 
     In the graph and in nested ones, of every opset, for all eight types; models
-    and other operators stay as they are. Doing it again changes nothing.
+    and other operators stay as they are. Doing it again changes nothing, also where
+    the library was registered by its path.
 
     Parameters
     ----------
     options : onnxruntime.SessionOptions
+        From which sessions will be made.
 
     Raises
     ------
+    ArgumentError
+        If `options` are none, as a session that is made already.
     EngineError
         If onnxruntime is missing, older than 1.17, or does not load the library.
 
@@ -102,9 +108,22 @@ def register(options: Any) -> None:
     >>> session.run(None, {"x": np.array([4096, 1, 1], np.float32)})
     [array([1.6777218e+07], dtype=float32)]
     """
-    runtime = load()
-    if options in _registered:
-        return
+    _register(load(), options, "options")
+
+
+def _register(runtime: Any, options: Any, what: str) -> None:
+    if not isinstance(options, runtime.SessionOptions):
+        way = ""
+        if isinstance(options, runtime.InferenceSession):
+            way = (
+                " from which the session is made, or halfulp.onnxruntime."
+                "InferenceSession(model) in its place"
+            )
+        name = type(options).__name__
+        article = "an" if name[0] in "AEIOaeio" else "a"
+        raise ArgumentError(
+            f"{what} is {article} {name}; allowed: onnxruntime.SessionOptions{way}"
+        )
     path = library_path()
     try:
         options.register_custom_ops_library(path)
@@ -112,7 +131,6 @@ def register(options: Any) -> None:
         raise EngineError(
             f"onnxruntime {runtime.__version__} does not load {path!r}: {_line(error)}"
         ) from error
-    _registered.add(options)
 
 
 def InferenceSession(  # noqa: N802
@@ -126,6 +144,9 @@ def InferenceSession(  # noqa: N802
     Parameters
     ----------
     model : str, os.PathLike or bytes
+        An ONNX model, or one in ONNX Runtime's own format, ``.ort``. One that was
+        saved without halfulp's library is turned back into ONNX first, in a
+        temporary folder, which takes the time of another session.
     sess_options : onnxruntime.SessionOptions, optional
         halfulp is registered in it.
     providers : sequence, optional
@@ -139,17 +160,71 @@ def InferenceSession(  # noqa: N802
 
     Raises
     ------
-    EngineError
-        As `register`. What onnxruntime raises about the model passes.
+    ArgumentError, EngineError
+        As `register`; the second also if a model in ONNX Runtime's own format cannot
+        be turned back. What else onnxruntime raises about the model passes.
     """
     runtime = load()
     options = runtime.SessionOptions() if sess_options is None else sess_options
-    register(options)
+    _register(runtime, options, "sess_options")
     if isinstance(model, os.PathLike):
         model = os.fspath(model)
-    return runtime.InferenceSession(
-        model, options, providers=providers or ["CPUExecutionProvider"], **kwargs
-    )
+    providers = providers or ["CPUExecutionProvider"]
+    try:
+        return runtime.InferenceSession(model, options, providers=providers, **kwargs)
+    except Exception as error:  # onnxruntime has no family of its own
+        if OPERATOR not in str(error) or not _is_in_ort_format(model):
+            raise
+    with TemporaryDirectory() as folder:
+        path = _as_onnx(runtime, model, folder)
+        return runtime.InferenceSession(path, options, providers=providers, **kwargs)
+
+
+def _is_in_ort_format(model: Any) -> bool:
+    if isinstance(model, bytes):
+        return model[4:8] == _ORT_FORMAT
+    if not isinstance(model, str):
+        return False
+    with open(model, "rb") as file:
+        return file.read(8)[4:] == _ORT_FORMAT
+
+
+def _as_onnx(runtime: Any, model: str | bytes, folder: str) -> str:
+    """Write a model in ONNX Runtime's own format as ONNX, and return the path.
+
+    Saved without the library, such a file tells how to find the runtime's kernels
+    only: by versions and types under which those of the library do not go. ONNX
+    tells neither, so the runtime that reads it looks anew.
+    """
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # fatal: errors are raised
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    options.optimized_model_filepath = path = os.path.join(folder, "model.onnx")
+    try:
+        runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        _name_nested_graphs(path)
+    except Exception as error:
+        raise EngineError(
+            "model is in ONNX Runtime's own format and was saved without halfulp's "
+            f"library, and onnxruntime {runtime.__version__} cannot turn it back into "
+            f"ONNX: {_line(error)}; allowed: an ONNX model, or a file saved with the "
+            "library registered"
+        ) from error
+    return path
+
+
+def _name_nested_graphs(path: str) -> None:
+    """Name those of an ONNX file: the runtime's format loses names that ONNX needs."""
+    import onnx
+
+    from halfulp.onnx.nodes import subgraphs, walk
+
+    model = onnx.load(path, load_external_data=False)
+    for _, node in walk(model.graph.node):
+        for name, graph in subgraphs(node):
+            graph.name = graph.name or name
+    onnx.save(model, path)
 
 
 def run(

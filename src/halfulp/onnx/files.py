@@ -35,6 +35,9 @@ _LARGEST = 2**31 - 1
 _BINARY = "protobuf"
 _TEXTS = ("json", "textproto", "onnxtxt")
 _BLANK = (None, "", b"")
+
+# What a file of ONNX Runtime's own format has after four other bytes.
+_ORT_FORMAT = b"ORTM"
 _STARTS = {b"{": "json", b"<": "onnxtxt"}
 
 
@@ -71,7 +74,7 @@ def load_model(model: Any) -> ModelProto:
         return copy
     if isinstance(model, bytes | bytearray | memoryview):
         with model_errors("the model cannot be read"):
-            return _parse(bytes(model), None)
+            return _parse(bytes(model), None, "the model")
     if isinstance(model, str | os.PathLike):
         return _load(os.fspath(model), data=True)
     raise ArgumentError(
@@ -98,20 +101,27 @@ def _load(path: str, *, data: bool) -> ModelProto:
                 f"the model {path!r} has {size} bytes; allowed: {_LARGEST} at most"
             )
         with open(path, "rb") as file:
-            proto = _parse(file.read(), _format_of(path))
+            proto = _parse(file.read(), _format_of(path), f"the model {path!r}")
         if data:
             with limits.more_to_look_at():
                 onnx.load_external_data_for_model(proto, os.path.dirname(path))
         return proto
 
 
-def _parse(content: bytes, form: str | None) -> ModelProto:
+def _parse(content: bytes, form: str | None, what: str) -> ModelProto:
     """Return a model, whose bytes tell the format where no name does."""
-    if form is not None:
+    if form not in (None, _BINARY):
         return _parse_as(form, content)
     try:
         return _parse_as(_BINARY, content)
     except DecodeError:
+        if content[4:8] == _ORT_FORMAT:
+            raise ModelError(
+                f"{what} is in ONNX Runtime's own format; allowed: ONNX. "
+                "halfulp.onnxruntime.InferenceSession runs it"
+            ) from None
+        if form is not None:
+            raise
         # No text of a model can be read as binary: its tags would be of no field.
         start = content[:1024].lstrip()[:1]
         if start in _STARTS:
@@ -149,7 +159,7 @@ def save_model(path: Path, model: ModelProto) -> None:
         content = registry.get(form).serialize_proto(model)
     if form in _TEXTS:
         with model_errors(f"the model cannot be written as {path.suffix}"):
-            lost = next(_differences(_parse(content, form), model), None)
+            lost = next(_differences(_parse_as(form, content), model), None)
         if lost is not None:
             raise ModelError(
                 f"{str(path)!r} cannot hold {lost} of the model, as its format reads it "
