@@ -68,7 +68,7 @@ def draw(run: Run, width: str = "720") -> str:
         title, parts = _speed(run.rows)
     lines = []
     y = 10.0
-    for line in textwrap.wrap(title, _LETTERS - 6):
+    for line in textwrap.wrap(title, _LETTERS - 8):
         y += 19
         lines.append(_text("2%", y, line, "title"))
     machine = f"{run.machine.get('cpu', '')}, {run.machine['date']}"
@@ -218,12 +218,9 @@ def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
 
     def bar(row: Measured) -> tuple[float, float, int, str]:
         ratio = row.ratio_to(RUNTIME)
-        return (
-            at(min(1, ratio)),
-            at(max(1, ratio)),
-            threads.index(row.threads),
-            (f"{ratio:.1f}{TIMES}"),
-        )
+        words = f"{ratio:.{1 if ratio >= 2 else 2}f}{TIMES}"
+        series = threads.index(row.threads)
+        return at(min(1, ratio)), at(max(1, ratio)), series, words
 
     parts = []
     for type_name in dict.fromkeys(row.type for row in compared):
