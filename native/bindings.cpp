@@ -1,7 +1,7 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
-// May include accumulator.h, parallel.h and reduce.h only, besides nanobind's and NumPy's C
-// interfaces. Arguments are taken in no type that nanobind makes by allocating: it does not
-// expect that to fail.
+// May include accumulator.h, parallel.h, processors.h and reduce.h only, besides nanobind's and
+// NumPy's C interfaces. Arguments are taken in no type that nanobind makes by allocating: it
+// does not expect that to fail.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -25,6 +25,7 @@
 
 #include "accumulator.h"
 #include "parallel.h"
+#include "processors.h"
 #include "reduce.h"
 
 namespace nb = nanobind;
@@ -432,6 +433,8 @@ nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
                                     nb::borrow(data), nullptr, dtype);
 }
 
+int quota_below(nb::handle root) { return processor_quota(nb::cast<const char*>(root)); }
+
 // The name of the default target for None.
 void choose(nb::handle name) {
   if (!choose_target(name.is_none() ? nullptr : nb::cast<const char*>(name))) {
@@ -528,6 +531,9 @@ NB_MODULE(_core, module) {
              "The most threads that a call may use.");
   module.def("set_thread_limit", &Bound<&set_thread_limit>::call, nb::arg("limit"),
              "Set the most threads that a call may use, at least 1.");
+  module.def("processor_quota", &Bound<&quota_below>::call, nb::arg("root"),
+             nb::sig("def processor_quota(root: str) -> int"),
+             "The quota of control groups as files below a folder tell it; 0 for none.");
   module.def("set_bytes_per_thread", &Bound<&set_bytes_per_thread>::call, nb::arg("bytes"),
              "Set how much input is worth a thread, for tests; 0 means the default.");
   module.def("target_names", &Bound<&target_names>::call,

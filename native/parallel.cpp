@@ -4,35 +4,34 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <thread>
 #include <vector>
-#if defined(__linux__)
-#include <sched.h>
-#endif
+
+#include "processors.h"
 
 namespace halfulp {
 namespace {
 
-// The processors that this process may use.
-int processors() {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// The number that a variable of the environment holds, in a list of OpenMP's the first; 0 if
+// it holds none.
+int threads_in(const char* variable, bool is_list) {
+  const char* text = std::getenv(variable);
+  if (!text) return 0;
+  char* end;
+  errno = 0;
+  const long value = std::strtol(text, &end, 10);
+  if (errno != 0 || end == text || value < 1 || value > 1 << 20) return 0;
+  if (is_list) end += std::strspn(end, " \t");
+  return *end == '\0' || (is_list && *end == ',') ? static_cast<int>(value) : 0;
 }
 
 int initial_limit() {
-  if (const char* text = std::getenv("HALFULP_NUM_THREADS")) {
-    char* end;
-    errno = 0;
-    const long value = std::strtol(text, &end, 10);
-    if (errno == 0 && end != text && *end == '\0' && value >= 1 && value <= 1 << 20) {
-      return static_cast<int>(value);
-    }
-  }
-  return processors();
+  if (const int threads = threads_in("HALFULP_NUM_THREADS", false)) return threads;
+  const int threads = threads_in("OMP_NUM_THREADS", true);
+  const int processors = usable_processors();
+  return threads > 0 ? std::min(threads, processors) : processors;
 }
 
 std::atomic<int>& limit() {

@@ -1,4 +1,4 @@
-// Threads. Includes nothing of halfulp.
+// Threads. Its source includes processors.h only.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Executor {
 const Executor& own_threads();
 
 // The limit of own_threads: at first HALFULP_NUM_THREADS, else the processors that this
-// process may use.
+// process may use, and no more than OMP_NUM_THREADS.
 int thread_limit();
 void set_thread_limit(int limit);
 

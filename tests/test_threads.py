@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,21 +71,128 @@ def _in_child(code: str, **environment: str) -> str:
     ).stdout.strip()
 
 
+SHOWN = "print(halfulp.get_num_threads())"
+
+
 def test_the_environment_sets_the_limit() -> None:
-    code = "print(halfulp.get_num_threads())"
-    assert _in_child(code, HALFULP_NUM_THREADS="3") == "3"
+    assert _in_child(SHOWN, HALFULP_NUM_THREADS="3") == "3"
 
 
 @linux
 def test_the_default_is_the_cpus_that_this_process_may_use() -> None:
     cpu = min(os.sched_getaffinity(0))
-    code = "print(halfulp.get_num_threads())"
-    assert _in_child(code) == str(len(os.sched_getaffinity(0)))
-    pinned = f"import os; os.sched_setaffinity(0, [{cpu}]); import halfulp; {code}"
+    most = len(os.sched_getaffinity(0))
+    quota = _core.processor_quota("") or most
+    assert _in_child(SHOWN, OMP_NUM_THREADS="") == str(min(most, quota))
+    pinned = f"import os; os.sched_setaffinity(0, [{cpu}]); import halfulp; {SHOWN}"
     output = subprocess.run(
         [sys.executable, "-c", pinned], check=True, capture_output=True, text=True
     ).stdout
     assert output.strip() == "1"
+
+
+V2 = "30 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+V1 = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"
+MEMORY = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"
+
+
+@linux
+@pytest.mark.parametrize(
+    ("groups", "mounts", "files", "quota"),
+    [
+        # Version 2: the group's own, those around it, none, and parts of a processor.
+        ("0::/a/b", V2, {"a/b/cpu.max": "200000 100000"}, 2),
+        ("0::/a/b", V2, {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        ("0::/a/b", V2, {"a/b/cpu.max": "800000 100000", "cpu.max": "9 1"}, 8),
+        ("0::/a/b", V2, {"a/b/cpu.max": "9 1", "a/cpu.max": "1 1", "cpu.max": "8 1"}, 1),
+        ("0::/", V2, {"cpu.max": "50000 100000"}, 1),
+        ("0::/", V2, {"cpu.max": "150000 100000"}, 2),
+        ("0::/", V2, {"cpu.max": "400000 200000"}, 2),
+        ("0::/a", V2, {"a/cpu.max": "max 100000"}, 0),
+        ("0::/a", V2, {}, 0),
+        # A group whose path is not what is mounted in the container.
+        ("0::/docker/1", V2, {"cpu.max": "200000 100000"}, 2),
+        ("0::/d/1", V2.replace(" / ", " /d/1 "), {"cpu.max": "2 1"}, 2),
+        ("0::/d/1/x", V2.replace(" / ", " /d/1 "), {"x/cpu.max": "2 1"}, 2),
+        ("0::/d/12", V2.replace(" / ", " /d/1 "), {"2/cpu.max": "2 1"}, 0),
+        ("0::/../..", V2, {"cpu.max": "2 1"}, 2),
+        # Version 1, and both at once.
+        (
+            "4:cpu,cpuacct:/a\n3:memory:/m",
+            f"{V1}\n{MEMORY}",
+            {
+                "cpu,cpuacct/a/cpu.cfs_quota_us": "250000",
+                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
+                "cpu,cpuacct/cpu.cfs_quota_us": "-1",
+                "cpu,cpuacct/cpu.cfs_period_us": "100000",
+                "memory/m/cpu.cfs_quota_us": "1",
+                "memory/m/cpu.cfs_period_us": "1",
+            },
+            3,
+        ),
+        (
+            "4:cpu:/",
+            V1,
+            {
+                "cpu,cpuacct/cpu.cfs_quota_us": "-1",
+                "cpu,cpuacct/cpu.cfs_period_us": "100000",
+            },
+            0,
+        ),
+        (
+            "4:cpu:/a\n0::/b",
+            f"{V1}\n{V2.replace('/sys/fs/cgroup', '/sys/fs/cgroup/unified')}",
+            {
+                "cpu,cpuacct/a/cpu.cfs_quota_us": "500000",
+                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
+                "unified/b/cpu.max": "max 100000",
+            },
+            5,
+        ),
+        ("4:cpuset:/", V1, {"cpu,cpuacct/cpu.cfs_quota_us": "1"}, 0),
+        # What no kernel writes.
+        ("0::/", V2, {"cpu.max": ""}, 0),
+        ("0::/", V2, {"cpu.max": "many 1"}, 0),
+        ("0::/", V2, {"cpu.max": "100000 0"}, 0),
+        ("0::/", V2, {"cpu.max": "-5 100"}, 0),
+        ("0::/", V2, {"cpu.max": "1e300 1"}, 0),
+        ("0::/", V2, {"cpu.max": "0 100"}, 0),
+        ("", "", {}, 0),
+        ("nonsense\n0:\n::::", "- - -\n\n" + "x" * 9999, {"cpu.max": "1 1"}, 0),
+    ],
+)
+def test_the_quota_of_a_container_is_that_of_its_control_groups(
+    tmp_path: Path, groups: str, mounts: str, files: dict[str, str], quota: int
+) -> None:
+    process = tmp_path / "proc/self"
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text(f"{groups}\n")
+    (process / "mountinfo").write_text(f"22 1 0:1 / / rw - overlay none rw\n{mounts}\n")
+    for name, content in files.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{content}\n")
+    assert _core.processor_quota(str(tmp_path)) == quota
+
+
+def test_no_control_groups_are_no_quota(tmp_path: Path) -> None:
+    assert _core.processor_quota(str(tmp_path)) == 0
+
+
+@linux
+def test_openmp_s_variable_limits_the_threads_where_ours_is_not_set() -> None:
+    most = int(_in_child(SHOWN, OMP_NUM_THREADS=""))
+    assert 1 <= most <= len(os.sched_getaffinity(0))
+    for value, limit in [
+        ("1", 1),
+        ("1,8", 1),
+        (" 1 , 8", 1),
+        ("1000000", most),
+        ("1000", most),
+        *((bad, most) for bad in ("", "0", "-2", "many", "1.5", "1x", ",1", "9" * 30)),
+    ]:
+        assert _in_child(SHOWN, OMP_NUM_THREADS=value) == str(limit), value
+    assert _in_child(SHOWN, OMP_NUM_THREADS="1", HALFULP_NUM_THREADS="7") == "7"
 
 
 @pytest.mark.parametrize("target", _core.target_names())

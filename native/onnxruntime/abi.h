@@ -80,8 +80,7 @@ inline constexpr Entry<91, OrtStatus*(OrtKernelContext*, std::size_t, const std:
 inline constexpr Entry<93, void(OrtStatus*)> ReleaseStatus;
 inline constexpr Entry<99, void(OrtTensorTypeAndShapeInfo*)> ReleaseTensorTypeAndShapeInfo;
 inline constexpr Entry<101, void(OrtCustomOpDomain*)> ReleaseCustomOpDomain;
-inline constexpr Entry<130,
-                       OrtStatus*(OrtSessionOptions*, const char* name, const char* value)>
+inline constexpr Entry<130, OrtStatus*(OrtSessionOptions*, const char* name, const char* value)>
     AddSessionConfigEntry;
 // These and the names: with null for the values they tell the size only.
 inline constexpr Entry<162, OrtStatus*(const OrtKernelInfo*, const char* name, float*,

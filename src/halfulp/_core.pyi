@@ -38,6 +38,11 @@ def thread_limit() -> int:
 def set_thread_limit(limit: int) -> None:
     """Set the most threads that a call may use, at least 1."""
 
+def processor_quota(root: str) -> int:
+    """
+    The quota of control groups as files below a folder tell it; 0 for none.
+    """
+
 def set_bytes_per_thread(bytes: int) -> None:
     """Set how much input is worth a thread, for tests; 0 means the default."""
 

@@ -22,8 +22,10 @@ def get_num_threads() -> int:
     Returns
     -------
     int
-        At first ``HALFULP_NUM_THREADS``, else the number of CPUs that this
-        process may use.
+        At first ``HALFULP_NUM_THREADS``. Where it is not set, the least of the CPUs
+        that this process may run on (its affinity mask), the CPU quota of its container
+        (control groups, version 1 and 2, rounded up), and ``OMP_NUM_THREADS`` (of a
+        list the first).
     """
     return _core.thread_limit()
 
