@@ -323,6 +323,20 @@ FAULTY: dict[str, tuple[Callable[[], bytes], str]] = {
         ),
         "axis -9223372036854775808 is out of range",
     ),
+    "an attribute that crashes onnx's shape inference": (
+        lambda: model(
+            """(float[2,3] x) => (y) <int64[0] i = {}>
+            { z = GatherND<batch_dims=-1>(x, i) y = ReduceSumSquare(z) }"""
+        ).SerializeToString(),
+        "attribute 'batch_dims' is -1; allowed: 0 to 2147483647",
+    ),
+    "an axis of 32 bits and more": (
+        lambda: model(
+            """(float[2,3] x) => (y) { z, m = LayerNormalization<axis=2147483648>(x, x)
+            y = ReduceSumSquare(z) }"""
+        ).SerializeToString(),
+        "attribute 'axis' is 2147483648; allowed: -2147483648 to 2147483647",
+    ),
     "many attributes": (
         lambda: changed(
             lambda proto: [

@@ -1,6 +1,6 @@
 """Brings one node of an operator of ONNX, other than ours, to another opset.
 
-May import errors, faults, nodes, scopes and tensors only.
+May import errors, faults, inference, nodes, scopes and tensors only.
 
 onnx's version converter takes whole models. It rebuilds all of them, with what it
 does not know lost, and stops at the first operator it cannot convert. So it is given
@@ -22,6 +22,7 @@ from onnx.defs import OpSchema
 
 from halfulp.errors import ModelError, UnsupportedTypeError
 from halfulp.faults import reason
+from halfulp.onnx.inference import check_safe
 from halfulp.onnx.scopes import Scope, known_rank, tensor_facts
 from halfulp.onnx.tensors import type_name
 
@@ -244,9 +245,9 @@ def _take(
 # One run takes ten milliseconds or more, and models repeat themselves.
 @functools.lru_cache(maxsize=4096)
 def _run_converter(model: bytes, opset: int) -> bytes:
-    converted = onnx.version_converter.convert_version(
-        ModelProto.FromString(model), opset
-    )
+    proto = ModelProto.FromString(model)
+    check_safe(proto)
+    converted = onnx.version_converter.convert_version(proto, opset)
     return bytes(converted.SerializeToString())
 
 

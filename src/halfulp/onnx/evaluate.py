@@ -16,14 +16,14 @@ from onnx.reference import ReferenceEvaluator
 from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
-from halfulp.onnx.gaps import Loop, ZipMap
+from halfulp.onnx.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
 from halfulp.onnx.inputs import check_declared, check_inputs
 from halfulp.onnx.operators import ReduceSumSquare
 from halfulp.onnx.prepare import prepare, take_large_tensors
 from halfulp.onnx.structure import check_structure
 from halfulp.onnx.validate import check_types
 
-_OPERATORS = [ReduceSumSquare, Loop, ZipMap]
+_OPERATORS = [ReduceSumSquare, GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap]
 
 
 def run_model(

@@ -1,11 +1,12 @@
 """Operators that onnx's reference evaluator lacks, or runs otherwise than specified.
 
 May import errors, nodes and tensors only. Here are only those that models with
-ReduceSumSquare often have.
+ReduceSumSquare often have, and those that crash it or never end with hostile values.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,14 @@ import onnx
 from onnx import NodeProto
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_loop import Loop as _ReferenceLoop
+from onnx.reference.ops.op_tfidf_vectorizer import TfIdfVectorizer as _ReferenceTfIdf
 
 from halfulp.errors import ModelError
 from halfulp.onnx.nodes import place
 from halfulp.onnx.tensors import tensor_dtype
+
+# It is counted up to in Python.
+_MOST_COUNTED = 10**7
 
 
 class Loop(_ReferenceLoop):
@@ -79,6 +84,72 @@ def _no_iterations(declared: onnx.TypeProto) -> np.ndarray[Any, Any]:
     tensor = declared.tensor_type
     dtype = tensor_dtype(tensor.elem_type, "output of a Loop without iterations")
     return np.empty((0, *(dim.dim_value for dim in tensor.shape.dim)), dtype)
+
+
+class Tile(OpRun):
+    """Tile, of which numpy's crashes where a product of repeats overflows."""
+
+    def _run(self, data: Any, repeats: Any) -> tuple[Any]:
+        counts = np.asarray(repeats).reshape(-1).tolist()
+        if len(counts) != np.ndim(data) or min(counts, default=0) < 0:
+            raise ModelError(
+                f"{place(self.onnx_node)}: repeats are {counts}; allowed: for each of "
+                f"{np.ndim(data)} axes, 0 or more"
+            )
+        shape = tuple(n * count for n, count in zip(data.shape, counts, strict=True))
+        if math.prod(shape) >= 1 << 62:
+            raise ModelError(
+                f"{place(self.onnx_node)}: the result has shape {shape}; "
+                "allowed: fewer than 2^62 elements"
+            )
+        if 0 in shape:
+            return (np.empty(shape, data.dtype),)
+        return (np.tile(data, counts),)
+
+
+class GatherElements(OpRun):
+    """GatherElements; numpy's `choose` steps to indices out of range one by one."""
+
+    def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any]:
+        fits = data.ndim == indices.ndim > 0 and -data.ndim <= axis < data.ndim
+        if not fits or any(
+            n > size and i != axis % data.ndim
+            for i, (n, size) in enumerate(zip(indices.shape, data.shape, strict=True))
+        ):
+            raise ModelError(
+                f"{place(self.onnx_node)}: indices of shape {indices.shape} along axis "
+                f"{axis} do not fit data of shape {data.shape}"
+            )
+        within = [slice(n) for n in indices.shape]
+        within[axis] = slice(None)
+        return (np.take_along_axis(data[tuple(within)], indices, axis),)
+
+
+class TfIdfVectorizer(_ReferenceTfIdf):
+    """TfIdfVectorizer, which onnx's evaluator lets count up to what attributes say."""
+
+    def __init__(self, onnx_node: NodeProto, run_params: dict[str, Any]) -> None:
+        given = {attribute.name: attribute for attribute in onnx_node.attribute}
+
+        def values(name: str) -> list[int]:
+            return list(given[name].ints) if name in given else []
+
+        strings = given["pool_strings"].strings if "pool_strings" in given else ()
+        total = len(strings) or len(values("pool_int64s"))
+        skips = given["max_skip_count"].i if "max_skip_count" in given else 0
+        counts, indexes = values("ngram_counts"), values("ngram_indexes")
+        for name, found, most in (
+            ("ngram_counts", counts, total),
+            ("ngram_indexes", indexes, _MOST_COUNTED),
+            ("max_skip_count", [skips], _MOST_COUNTED),
+        ):
+            wrong = [n for n in found if not 0 <= n <= most]
+            if wrong:
+                raise ModelError(
+                    f"{place(onnx_node)}: attribute {name!r} has {wrong[0]}; "
+                    f"allowed: 0 to {most}"
+                )
+        super().__init__(onnx_node, run_params)  # type: ignore[no-untyped-call]
 
 
 class ZipMap(OpRun):

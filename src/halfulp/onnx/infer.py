@@ -1,7 +1,7 @@
 """Shape inference: of one ReduceSumSquare, and of whole models.
 
-May import errors, spec.rules, files, faults, functions, inputs, nodes, prepare,
-scopes, skeleton, tensors and validate only.
+May import errors, spec.rules, files, faults, functions, inference, inputs, nodes,
+prepare, scopes, skeleton, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from halfulp.errors import ArgumentError
 from halfulp.faults import model_errors
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
+from halfulp.onnx.inference import infer_types
 from halfulp.onnx.inputs import check_declared
 from halfulp.onnx.nodes import (
     axes_values,
@@ -249,7 +250,7 @@ def inferred(model: ModelProto) -> ModelProto:
     for function in proto.functions:
         _stand_in(function, function.node, f"function {function.name!r} > ")
     with _registered():
-        return onnx.shape_inference.infer_shapes(proto)
+        return infer_types(proto)
 
 
 def _stand_in(

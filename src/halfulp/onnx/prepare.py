@@ -1,6 +1,6 @@
 """Brings a model into the form that the rest of the package relies on.
 
-May import errors, faults, nodes, skeleton, tensors and spec.rules only.
+May import errors, faults, inference, nodes, skeleton, tensors and spec.rules only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
+from halfulp.onnx.inference import check_attributes
 from halfulp.onnx.nodes import (
     DOMAIN_NAMES,
     describe,
@@ -114,6 +115,7 @@ def _prepare_nodes(
         try:
             if opset is not None and is_reduce(node):
                 read_node(node, opset, f"{here}: ")
+            check_attributes(node, f"{here}: ")
             _check_tensors(node, here)
         except HalfulpError as error:
             on_error(here, error)

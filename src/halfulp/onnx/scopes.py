@@ -1,6 +1,6 @@
 """What is known of the values that each node of a model sees.
 
-May import errors, faults, functions, nodes and tensors only.
+May import errors, faults, functions, inference, nodes and tensors only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from onnx import (
 from halfulp.errors import HalfulpError
 from halfulp.faults import OnError, raise_error
 from halfulp.onnx.functions import DOMAIN
+from halfulp.onnx.inference import infer_types
 from halfulp.onnx.nodes import constant, place, subgraphs
 from halfulp.onnx.tensors import read_tensor, tensor_type
 
@@ -194,7 +195,7 @@ def _body(
 def inferred(model: ModelProto) -> ModelProto:
     """Return `model` with the types that can be inferred."""
     try:
-        return onnx.shape_inference.infer_shapes(model)
+        return infer_types(model)
     except Exception:
         # What is not known beforehand is checked when it is: by the operator.
         return model

@@ -1,6 +1,6 @@
 """Checks names and nodes of a prepared model: what needs no type and no value.
 
-May import errors, faults, functions and nodes only.
+May import errors, faults, functions, inference and nodes only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from onnx.checker import C
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, one_line, raise_error
 from halfulp.onnx.functions import DOMAIN
+from halfulp.onnx.inference import check_attributes
 from halfulp.onnx.nodes import place, subgraphs
 
 
@@ -96,6 +97,7 @@ class _Checker:
                 f"{here}operator {node.op_type!r} of domain {node.domain!r} is unknown; "
                 "allowed: the operators of ONNX and the functions of the model"
             )
+        check_attributes(node, here)
         check_node(node, self._context, here)
 
 
