@@ -81,8 +81,8 @@ def speed_claim(run: Run, page: str) -> str:
     text = (
         f"Speed is measured against that of `numpy.vdot` reading memory: one thread sums "
         f"long rows at {of('flat', 'rows', 'fortran-0')} times that, along other axes at "
-        f"{of('columns', 'middle', 'channels', 'fortran-1')}, rows of 16 elements at "
-        f"{of('short-rows')}. Of {len(ratios)} reductions of 8 MiB or more, "
+        f"{of('columns', 'middle', 'channels', 'fortran-1')}, sums of 16 elements at "
+        f"{of('short-rows', 'few-rows')}. Of {len(ratios)} reductions of 8 MiB or more, "
         f"{sum(ratio >= 1 for ratio in ratios)} are at least as fast as in the fastest "
         f"of {', '.join(first)} and {last}, the worst at {min(ratios):.2f} times its "
         f"speed: [all figures]({page})."

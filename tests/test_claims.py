@@ -45,7 +45,7 @@ def test_claims_of_speed_follow_the_figures() -> None:
     )
     row.times["halfulp"] = [4 * time for time in row.times["halfulp"]]
     slower = claims.with_claim(text, run, "docs/benchmarks.md")
-    assert "rows of 16 elements at 0.08 to" in " ".join(slower.split())
+    assert "sums of 16 elements at 0.08 to" in " ".join(slower.split())
     assert claims.limits("run at 0.3 to 0.4 of", run) == "run at 0.08 to 0.44 of"
 
 
