@@ -299,7 +299,11 @@ def test_the_changelog_is_on_the_site() -> None:
 def test_verdicts_on_the_site_have_the_colours_of_the_report() -> None:
     colours = {EXACT: ["good"], ULPS: ["warn"], REFUSED: ["refused"]}
     seen = set()
-    for run in stored.load(claims.RESULTS / "conformance.json"):
+    runs = stored.load(claims.RESULTS / "conformance.json")
+    # By these heads docs/conf.py knows the matrices.
+    page = (DOCS / "conformance.md").read_text()
+    assert page.count("\n| class | bfloat16 |") == len(runs)
+    for run in runs:
         for cell in matrix(run).values():
             expected = colours.get(cell.word, ["bad"])
             assert made.verdict_classes(cell.text) == expected, cell
