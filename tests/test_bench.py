@@ -661,7 +661,7 @@ def test_sessions_from_end_to_end(
         ("--json no/such/folder.json", "does not exist"),
         ("--markdown .", "exists and is no file"),
         ("--plot x.gif", "allowed endings: .svg"),
-        ("--from none.json", "cannot read 'none.json'"),
+        ("--from none.json", "'none.json' cannot be read"),
         ("accuracy --types int32", "no type 'int32'; allowed: float32"),
     ],
 )

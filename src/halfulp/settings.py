@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -89,7 +90,9 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
     """
     threads = environment.get("HALFULP_NUM_THREADS")
     if threads is not None:
-        _threads(int(threads) if threads.isdecimal() else threads, "HALFULP_NUM_THREADS")
+        # The digits that the core reads; others, as Arabic ones, Python would read too.
+        digits = re.fullmatch("0*([0-9]{1,7})", threads)
+        _threads(int(digits[1]) if digits else threads[:80], "HALFULP_NUM_THREADS")
     target = environment.get("HALFULP_TARGET")
     if target is not None and target not in _core.target_names():
         allowed = ", ".join(_core.target_names())

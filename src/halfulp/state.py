@@ -32,6 +32,7 @@ _AFTER_CRC = 16
 
 _MOST_TERMS = 2**63 - 1
 _MOST_RANK = 64  # NumPy's
+_MOST_BYTES = 2**63  # of an array
 _BY_NAME = {t.name: t for t in ELEMENT_TYPES}
 # Of each type, those whose states hold all its sums, itself included.
 _WIDER = {
@@ -101,9 +102,16 @@ class SumSquare:
         self, type: str | npt.DTypeLike, shape: int | Sequence[int] = ()
     ) -> None:
         element = _element(type)
-        normal = _check_shape(shape)
+        normal = _check_shape(shape, element)
         digits, _ = _core.state_format(element.code)
-        self._set(element, normal, 0, np.zeros((math.prod(normal), digits), np.uint64))
+        try:
+            states = np.zeros((math.prod(normal), digits), np.uint64)
+        except MemoryError as error:
+            raise ArgumentError(
+                f"shape is {normal}; allowed: one whose sums, {8 * digits} bytes each, "
+                "fit in memory"
+            ) from error
+        self._set(element, normal, 0, states)
 
     def _set(
         self, element: ElementType, shape: tuple[int, ...], count: int, states: Array
@@ -360,7 +368,7 @@ class SumSquare:
         """
         try:
             view = memoryview(data).cast("B")
-        except TypeError as error:
+        except (TypeError, ValueError, BufferError) as error:
             raise ArgumentError(f"data is no C-contiguous bytes: {error}") from error
         if len(view) < _HEAD.size:
             raise ArgumentError(
@@ -392,7 +400,7 @@ class SumSquare:
             )
         if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
             raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
-        normal = _check_shape(shape)
+        normal = _check_shape(shape, element)
         raw = np.frombuffer(view[start:], "<u8").astype(np.uint64)
         states = raw.reshape(math.prod(normal), digits)
         if not _core.are_states(states, code, count):
@@ -486,7 +494,6 @@ class SumSquare:
         >>> halfulp.SumSquare.concatenate(parts, (2, 3))
         <SumSquare: float, shape (2, 3), count 0>
         """
-        normal = _check_shape(shape)
         if order not in ("C", "F"):
             raise ArgumentError(f"order is {order!r}; allowed: 'C' or 'F'")
         for part in parts:
@@ -499,6 +506,7 @@ class SumSquare:
             raise ArgumentError(
                 f"parts of types and counts {sorted(kinds)}; allowed: one type and count"
             )
+        normal = _check_shape(shape, parts[0]._element)
         states = np.concatenate([part._states for part in parts])
         if len(states) != math.prod(normal):
             raise ArgumentError(
@@ -553,14 +561,31 @@ def _element(type: Any) -> ElementType:
         return element_type(np.dtype(type), "type is")
     except UnsupportedTypeError:
         raise
-    except TypeError as error:
+    except Exception as error:  # of several kinds, by what NumPy makes of it
         allowed = ", ".join(_BY_NAME)
-        raise UnsupportedTypeError(f"type is {type!r}; allowed: {allowed}") from error
+        raise UnsupportedTypeError(
+            f"type is {_short(type)}; allowed: {allowed}"
+        ) from error
 
 
-def _check_shape(shape: Any) -> tuple[int, ...]:
+def _check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
+    """Return a shape of sums whose states are an array too, empty ones included."""
+    digits, _ = _core.state_format(element.code)
     try:
         # A view without memory, which NumPy refuses for what is no shape of an array.
-        return np.broadcast_to(np.uint8(0), shape).shape
+        normal = np.broadcast_to(np.uint8(0), shape).shape
     except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(f"shape is {shape!r}; allowed: that of an array") from error
+        raise ArgumentError(
+            f"shape is {_short(shape)}; allowed: that of an array"
+        ) from error
+    if math.prod(n for n in normal if n) * 8 * digits >= _MOST_BYTES:
+        raise ArgumentError(
+            f"shape is {_short(shape)}; allowed: one whose sums, of {8 * digits} bytes "
+            "each, are below 2**63 bytes"
+        )
+    return normal
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

@@ -1,6 +1,6 @@
 """What was measured, and what follows from it by division; as JSON and back.
 
-May import errors only.
+May import errors and input only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.errors import ArgumentError
+from halfulp.input import read_whole
 
 SCHEMA = 1
+_MOST_BYTES = 2**26  # of a run
 
 # Who has times, besides peers: the limit; halfulp; halfulp on one thread, where it has
 # more; halfulp on ordinary values, where these are ties.
@@ -151,18 +153,19 @@ def load(path: Path) -> Run:
 
     Raises
     ------
+    ModelError
+        If the file cannot be read.
     ArgumentError
-        If the file cannot be read or holds something else.
+        If it holds something else.
     """
+    text = read_whole(path, _MOST_BYTES)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text)
         if content.pop("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         run = Run(**content)
         run.rows = [row_from(run.kind, row) for row in run.rows]
-    except OSError as error:
-        raise ArgumentError(f"cannot read {str(path)!r}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ArgumentError(f"{str(path)!r} holds no benchmark run: {error}") from error
     return run
 

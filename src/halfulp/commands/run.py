@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,7 +70,7 @@ def run(
     from halfulp.engines import check_engine, run_in_engine
     from halfulp.onnx.data_files import data_files
     from halfulp.onnx.evaluate import PreparedModel
-    from halfulp.onnx.files import load_arrays, save_arrays
+    from halfulp.onnx.files import ExpectedArrays, declared_sizes, save_arrays
     from halfulp.onnx.report import output_facts
     from halfulp.output import Output, check_outputs
 
@@ -85,9 +85,9 @@ def run(
         read = [model, beside, *(path for _, path in files)]
         wanted = Output("--output", output, (".npz",))
         check_outputs([wanted], read, lambda: data_files(model))
-    feeds = _load_inputs(files)
-    expected = load_arrays(beside) if beside.is_file() else {}
+    to_compare = ExpectedArrays(beside) if beside.is_file() else None
     prepared = PreparedModel(model)
+    feeds = _load_inputs(files, declared_sizes(prepared.inputs))
     if output is not None:
         for value in prepared.outputs:
             kind = value.type.WhichOneof("value")
@@ -99,6 +99,7 @@ def run(
     feeds = prepared.check_inputs(feeds)
     outcome = run_in_engine(model, prepared, feeds, engine)
     limits.ran()
+    expected = to_compare.load(outcome.outputs) if to_compare else {}
     if output is not None:
         save_arrays(output, outcome.outputs)
     facts = {
@@ -109,7 +110,7 @@ def run(
         ],
         "seconds": outcome.seconds,
     }
-    if expected:
+    if to_compare:
         facts["expected"] = beside.name
     if as_json:
         print(json.dumps(facts))
@@ -125,13 +126,18 @@ def _named_files(options: Sequence[str]) -> list[tuple[str | None, Path]]:
     return [(a, Path(b)) if separator else (None, Path(a)) for a, separator, b in parts]
 
 
-def _load_inputs(files: Sequence[tuple[str | None, Path]]) -> dict[str, Any]:
+def _load_inputs(
+    files: Sequence[tuple[str | None, Path]], declared: Mapping[str, int]
+) -> dict[str, Any]:
     """Read the inputs in files, of all names where none is given."""
     from halfulp.onnx.files import load_array, load_arrays
 
     feeds: dict[str, Any] = {}
     for name, path in files:
-        loaded = load_arrays(path) if name is None else {name: load_array(path)}
+        if name is None:
+            loaded = load_arrays(path, declared)
+        else:
+            loaded = {name: load_array(path, declared.get(name))}
         for key in loaded:
             if key in feeds:
                 raise ArgumentError(f"input {key!r} is given twice; allowed: once")

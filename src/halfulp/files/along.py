@@ -26,6 +26,8 @@ from halfulp.state import SumSquare
 
 # Bytes of the states that a thread has at once.
 _STATES = 2**22
+# Sums of a tensor that has fewer elements.
+_MOST_FREE = 2**28
 # How many times that much the states of a chunk may be.
 _MOST_GRAIN = 4
 
@@ -89,7 +91,16 @@ def _part(tensor: Tensor, axis: Sequence[int]) -> _Part:
         axes = normalize_axes(axis, len(tensor.shape), repeated="raise")
     except AxesError as error:
         raise AxesError(f"tensor {tensor.name!r}: {error}") from error
-    return _Part(tensor, axes, reduced_shape(tensor.shape, axes, False))
+    shape = reduced_shape(tensor.shape, axes, False)
+    if tensor.written is not None:
+        # What is there bounds the work; else a few bytes could ask for any.
+        most = _MOST_FREE + len(tensor.written.places) * math.prod(tensor.grain)
+        if math.prod(shape) > most:
+            raise ArgumentError(
+                f"tensor {tensor.name!r} has {math.prod(shape)} sums; allowed, since "
+                f"most of it was never written: {most}"
+            )
+    return _Part(tensor, axes, shape)
 
 
 def _group(
@@ -114,7 +125,7 @@ def _group(
             for type in types:
                 totals.add(name, SumSquare.concatenate(kept[type], shape, order))
 
-    one = len(parts) == 1 and not totals
+    one = len(parts) == 1 and not totals and parts[0].tensor.written is None
     if one and _most_direct(parts[0]) > _most_states(parts[0]):
         return Group(name, types, shape, elements, _direct(parts[0], advance), order)
     return Group(name, types, shape, elements, blocks(), order)
@@ -159,9 +170,11 @@ def _states(parts: list[_Part], advance: Advance) -> Iterator[list[SumSquare]]:
 def _most_states(part: _Part) -> int:
     """Return how many sums to compute at once by states."""
     tensor, axes = part.tensor, part.axes
-    # Summed axes after the last that is kept are read in one run, and chunks as one.
-    last = max((i for i in range(len(tensor.shape)) if i not in axes), default=-1)
-    run = math.prod(tensor.shape[last + 1 :])
+    run = 1
+    if tensor.written is None:
+        # Summed axes after the last that is kept are read in one run, and chunks as one.
+        last = max((i for i in range(len(tensor.shape)) if i not in axes), default=-1)
+        run = math.prod(tensor.shape[last + 1 :])
     chunk = math.prod(tensor.grain[i] for i in axes)
     return max(1, min(_most_in(_STATES, part), _piece(part) // max(1, run, chunk)))
 

@@ -1,152 +1,104 @@
-"""The arrays of Zarr folders and HDF5 files, by the packages of these formats.
+"""Arrays that are stored in chunks, some of which may never have been written.
 
-May import element_types, errors and tensors only. The packages, zarr and h5py, are
-imported when they are needed. One chunk at a time is in memory.
+May import errors, input and, beside it, stored_types and tensors only. The packages that
+unpack the chunks, zarr and h5py, are imported when they are needed.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from halfulp.element_types import ElementType, element_type
-from halfulp.errors import ModelError, UnsupportedTypeError
-from halfulp.files.tensors import (
-    Array,
-    Box,
-    Read,
-    Skipped,
-    Tensor,
-    element_bytes,
-    file_errors,
-    open_regular,
-    the_file,
-)
+import numpy as np
+import numpy.typing as npt
+
+from halfulp.errors import ModelError
+from halfulp.files.stored_types import StoredType
+from halfulp.files.tensors import Array, Box, Read, Tensor, Written, element_bytes
+from halfulp.input import file_errors
 
 _MOST_CHUNK = 2**30  # bytes
-# Of Zarr: those that only unpack. Another one, as pickle, may run what a file says.
-_CODECS = {
-    *("blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma"),
-    *("shuffle", "delta", "fixedscaleoffset", "crc32", "crc32c", "adler32"),
-    *("bytes", "transpose", "sharding_indexed"),
-}
 
-
-def hdf5_datasets(path: Path) -> Iterator[Tensor | Skipped]:
-    """Yield the datasets of an HDF5 file; links to other files are not followed."""
-    h5py = _package("h5py", "hdf5")
-    open_regular(path).close()
-    found: list[Any] = []
-
-    def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset):
-            found.append(_dataset(path, name, node))
-
-    with file_errors(path), h5py.File(path, "r") as file:
-        file.visititems(visit)
-    yield from found
-
-
-def _dataset(path: Path, name: str, node: Any) -> Tensor | Skipped:
-    if node.shape is None:
-        return Skipped(name, "empty")
-    if node.is_virtual or node.external:
-        raise ModelError(
-            f"{the_file(path)}, dataset {name!r} has its data in other files; allowed: "
-            "in this one"
-        )
-
-    @contextmanager
-    def opened() -> Iterator[Any]:
-        with _package("h5py", "hdf5").File(path, "r") as file:
-            yield file[name]
-
-    return _chunked(path, name, node, node.chunks, opened)
-
-
-def zarr_arrays(path: Path) -> Iterator[Tensor | Skipped]:
-    """Yield the arrays of a Zarr folder, of version 2 or 3, a group or one array."""
-    zarr = _package("zarr", "zarr")
-    with file_errors(path):
-        if not path.is_dir():
-            raise ModelError(f"{the_file(path)} is no folder; allowed: a Zarr folder")
-        _check_folder(path)
-        root = zarr.open(path, mode="r")
-        if isinstance(root, zarr.Array):
-            arrays = {str(path): root}
-        else:
-            members = root.members(max_depth=None)
-            arrays = {name: a for name, a in members if isinstance(a, zarr.Array)}
-        for name, array in sorted(arrays.items()):
-            _check_codecs(array.metadata.to_dict(), f"{the_file(path)}, array {name!r}")
-            yield _chunked(path, name, array, array.chunks, partial(nullcontext, array))
-
-
-def _check_folder(folder: Path) -> None:
-    """Raise a ModelError if there are links, or what might never end, in a folder."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                _check_folder(Path(entry.path))
-            elif not entry.is_file(follow_symlinks=False):
-                raise ModelError(f"{the_file(Path(entry.path))} is no regular file")
-
-
-def _check_codecs(metadata: dict[str, Any], what: str) -> None:
-    listed = [metadata.get("compressor"), *(metadata.get("filters") or ())]
-    codecs = list(metadata.get("codecs") or ())
-    while codecs:
-        codec = codecs.pop()
-        listed.append(codec)
-        settings = codec.get("configuration") or {}
-        codecs += settings.get("codecs") or ()
-        codecs += settings.get("index_codecs") or ()
-    for codec in listed:
-        name = (codec or {}).get("id") or (codec or {}).get("name")
-        if codec and str(name).removeprefix("numcodecs.") not in _CODECS:
-            allowed = ", ".join(sorted(_CODECS))
-            raise ModelError(f"{what} has codec {name!r}; allowed: {allowed}")
-
-
-def _chunked(
-    path: Path,
-    name: str,
-    array: Any,
-    chunks: tuple[int, ...] | None,
-    opened: Callable[[], AbstractContextManager[Any]],
-) -> Tensor | Skipped:
-    what = f"{the_file(path)}, array {name!r}"
-    try:
-        element = element_type(array.dtype)
-    except UnsupportedTypeError:
-        return Skipped(name, str(array.dtype))
-    element_bytes(array.shape, element.dtype.itemsize, what)
-    grain = chunks or (1,) * len(array.shape)
-    if element_bytes(grain, element.dtype.itemsize, what) > _MOST_CHUNK:
-        raise ModelError(f"{what} has chunks of shape {grain}; allowed: 1 GiB")
-    return ChunkedTensor(path, name, element, array.shape, grain, opened)
+# Where the chunks are that a file has: for each the place on each axis of the grid.
+Places = npt.NDArray[np.int64]
 
 
 class ChunkedTensor(Tensor):
-    """An array that is stored in chunks, which another package unpacks."""
+    """An array that is stored in chunks, which another package unpacks.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    name : str
+    what : str
+        How errors name it.
+    stored : StoredType
+    shape : tuple of int
+    chunks : tuple of int, optional
+        Their shape; None if all lies in one piece.
+    opened : function
+        Opens the array for a ``with`` block.
+    places : function of the open array
+        Returns where the chunks are that the file has, or None if it has all. Those
+        beyond the shape count for nothing.
+    """
 
     def __init__(
         self,
         path: Path,
         name: str,
-        element: ElementType,
+        what: str,
+        stored: StoredType,
         shape: tuple[int, ...],
-        grain: tuple[int, ...],
+        chunks: tuple[int, ...] | None,
         opened: Callable[[], AbstractContextManager[Any]],
+        places: Callable[[Any], Places | None],
     ) -> None:
-        self.name, self.element, self.shape = name, element, shape
-        self.grain = grain
-        self._path, self._opened = path, opened
+        self.name, self.stored, self.shape = name, stored, shape
+        itemsize = self.element.dtype.itemsize
+        element_bytes(shape, itemsize, what)
+        self.grain = chunks or (1,) * len(shape)
+        if element_bytes(self.grain, itemsize, what) > _MOST_CHUNK:
+            raise ModelError(f"{what} has chunks of shape {self.grain}; allowed: 1 GiB")
+        self._path, self._opened, self._places = path, opened, places
+
+    @cached_property
+    def written(self) -> Written | None:
+        """The chunks that the file has, where it lacks others."""
+        if not self.size:
+            return None
+        with file_errors(self._path), self._opened() as array:
+            places = self._places(array)
+            if places is None:
+                return None
+            grid = self._grid
+            places = places[(places < np.array(grid)).all(axis=1)]
+            places = np.unique(places, axis=0) if len(places) else places
+            if len(places) == math.prod(grid):
+                return None
+            known = set(map(tuple, places.tolist()))
+            # At most as many come before as there are, so this ends soon.
+            free = next(p for p in _grid_places(grid) if p not in known)
+            first = tuple(g * p for g, p in zip(self.grain, free, strict=True))
+            one = tuple(slice(n, n + 1) for n in first)
+            return Written(places, known, self._elements(array[one]).reshape(()))
+
+    @property
+    def _grid(self) -> list[int]:
+        return [-(-n // g) for n, g in zip(self.shape, self.grain, strict=True)]
+
+    def _elements(self, array: Any) -> Array:
+        # Types that the package does not know are stored as others of their size.
+        given = np.asarray(array)
+        if self.stored.dtype != given.dtype.newbyteorder("="):
+            given = given.view(self.stored.dtype)
+        return self.stored.converted(given)
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
@@ -154,13 +106,67 @@ class ChunkedTensor(Tensor):
 
             def read(box: Box) -> Array:
                 with file_errors(self._path):
-                    part: Array = array[box]
-                return part
+                    written = self.written
+                    there = None if written is None else self._there(written, box)
+                    if written is None or there is None:
+                        return self._elements(array[box])
+                    starts = [side.start for side in box]
+                    sides = [side.stop - side.start for side in box]
+                    result = np.full(sides, written.fill)
+                    for place in there:
+                        part = self._within(place, box)
+                        target = tuple(
+                            slice(side.start - start, side.stop - start)
+                            for side, start in zip(part, starts, strict=True)
+                        )
+                        result[target] = self._elements(array[part])
+                    return result
 
             yield read
 
+    def _there(self, written: Written, box: Box) -> Sequence[Sequence[int]] | None:
+        """Return where the chunks are that have elements of a box; None if all are."""
+        sides = [
+            range(side.start // g, -(-side.stop // g))
+            for side, g in zip(box, self.grain, strict=True)
+        ]
+        count = math.prod(map(len, sides))
+        found: Sequence[Sequence[int]]
+        if count <= len(written.places):
+            found = [p for p in itertools.product(*sides) if p in written.known]
+        else:
+            low = np.array([side.start for side in sides])
+            high = np.array([side.stop for side in sides])
+            places = written.places
+            found = places[((places >= low) & (places < high)).all(axis=1)].tolist()
+        return None if len(found) == count else found
 
-def _package(name: str, extra: str) -> Any:
+    def _within(self, place: Sequence[int], box: Box) -> Box:
+        """Return the part of a box that a chunk has."""
+        return tuple(
+            slice(max(side.start, p * g), min(side.stop, (p + 1) * g))
+            for side, p, g in zip(box, place, self.grain, strict=True)
+        )
+
+
+def _grid_places(grid: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the places of a grid one by one, however long its sides are."""
+    if not grid:
+        yield ()
+        return
+    for rest in _grid_places(grid[:-1]):
+        for last in range(grid[-1]):
+            yield (*rest, last)
+
+
+def package(name: str, extra: str) -> Any:
+    """Return a package that reads a format.
+
+    Raises
+    ------
+    ModelError
+        If it is missing.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

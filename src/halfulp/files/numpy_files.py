@@ -1,67 +1,171 @@
-"""The tensors of .npy and .npz files.
+"""The arrays of .npy and .npz files, to sum or to load.
 
-May import element_types, errors and tensors only. NumPy parses the headers, as literals;
-arrays of Python objects are never loaded.
+May import errors, faults, input and, beside it, stored_types and tensors only. NumPy
+parses the headers, as literals; arrays of Python objects are never loaded.
 """
 
 from __future__ import annotations
 
+import ast
 import io
+import os
 import struct
 import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from halfulp.element_types import ELEMENT_TYPES, ElementType, element_type
 from halfulp.errors import ModelError, UnsupportedTypeError
+from halfulp.faults import model_errors
+from halfulp.files.stored_types import BY_NAME, stored_type
 from halfulp.files.tensors import (
+    Array,
     FileSource,
     Fill,
     FlatTensor,
     Skipped,
     Source,
     element_bytes,
-    file_errors,
-    open_regular,
-    read_at,
-    the_file,
 )
+from halfulp.input import file_errors, open_regular, read_at, the_file
 
-_BFLOAT16 = next(t for t in ELEMENT_TYPES if t.name == "bfloat16")
 _VOID = np.dtype("V2")  # as which NumPy saves bfloat16
+_MAGIC = b"\x93NUMPY"
 _LENGTHS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # of the length of a header, by version
-_MOST_HEADER = 2**16
-_MOST_DIRECTORY = 2**22  # bytes of an .npz's
+# Bytes of a header, as for NumPy: that of an array without fields is far shorter.
+_MOST_HEADER = 10_000
+_MOST_DIRECTORY = 100_000_000  # bytes of an .npz's: a member takes about a hundred
 _MOST_RATIO = 1032  # of DEFLATE: 258 bytes from two bits
 _LOCAL = struct.Struct("<4s22xHH")  # magic, lengths of the name and of the extra field
 _PART = 2**18
+# The one type of ml_dtypes that NumPy saves by a name, which it cannot read again.
+_FLOAT8, _BYTE = b"'descr': '<f1'", b"'descr': '|u1'"
+
+
+@dataclass(frozen=True, slots=True)
+class NumpyArray:
+    """An array in an .npy or .npz file, of which the header is read.
+
+    Attributes
+    ----------
+    name : str
+        Of the member, or the path of the file.
+    what : str
+        How errors name it.
+    dtype : numpy.dtype, optional
+        None if NumPy does not know the type.
+    type : str
+        How the header has it.
+    shape : tuple of int
+    order : {"C", "F"}
+    source : Source
+    offset : int
+        Of the first element.
+    size : int
+        Bytes of the source.
+    """
+
+    name: str
+    what: str
+    dtype: np.dtype[Any] | None
+    type: str
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    source: Source
+    offset: int
+    size: int
+
+    def check(self, dtype: np.dtype[Any]) -> int:
+        """Return the bytes of the elements.
+
+        Raises
+        ------
+        ModelError
+            If the shape is none of an array, or there are more or fewer bytes.
+        """
+        nbytes = element_bytes(self.shape, dtype.itemsize, self.what)
+        wanted = self.offset + nbytes
+        if self.size != wanted:
+            raise ModelError(
+                f"{self.what} has {self.size} bytes; allowed by its header: {wanted}"
+            )
+        return nbytes
+
+    def load(self) -> Array:
+        """Return the array, with all elements in memory."""
+        if self.dtype is None:
+            raise ModelError(f"{self.what} is no array of NumPy: {self.type}")
+        if self.dtype.hasobject:
+            raise ModelError(f"{self.what} cannot be read: it has Python objects")
+        with model_errors(f"{self.what} cannot be read"):
+            content = bytearray(self.check(self.dtype))
+            with self.source.opened() as fill:
+                fill(self.offset, memoryview(content))
+            return np.ndarray(self.shape, self.dtype, content, order=self.order)
+
+
+def numpy_arrays(path: Path) -> list[NumpyArray]:
+    """Return what is in an .npy or .npz file, which its first bytes tell apart.
+
+    Raises
+    ------
+    ModelError
+        If it is neither, or cannot be read.
+    """
+    with open_regular(path) as file, file_errors(path):
+        beginning = file.read(len(_MAGIC))
+        if beginning.startswith(b"PK"):
+            return list(_npz_arrays(path))
+        if beginning == _MAGIC:
+            return [_npy_array(path)]
+    raise ModelError(f"{the_file(path)} is no .npy or .npz file")
 
 
 def npy_tensors(path: Path, bfloat16: bool) -> Iterator[FlatTensor]:
     """Yield the one tensor of an .npy file, named by its path."""
-    with open_regular(path) as file, file_errors(path):
-        found = _tensor(file, str(path), FileSource(path), the_file(path), bfloat16)
-        size = file.seek(0, io.SEEK_END)
-        if isinstance(found, Skipped):
-            hint = "; with --bfloat16 as bfloat16" if found.type == _VOID.str else ""
-            allowed = ", ".join(t.numpy_name for t in ELEMENT_TYPES)
-            raise UnsupportedTypeError(
-                f"{the_file(path)} has dtype {found.type}; allowed: {allowed}{hint}"
-            )
-        _check_size(found, size, the_file(path))
-        yield found
+    found = _tensor(_npy_array(path), bfloat16)
+    if isinstance(found, Skipped):
+        hint = "; with --bfloat16 as bfloat16" if found.type == _VOID.str else ""
+        raise UnsupportedTypeError(
+            f"{the_file(path)} has dtype {found.type}; allowed: numbers, real and of up "
+            f"to 64 bits{hint}"
+        )
+    yield found
 
 
 def npz_tensors(path: Path, bfloat16: bool) -> Iterator[FlatTensor | Skipped]:
     """Yield the tensors of an .npz file."""
+    for array in _npz_arrays(path):
+        yield _tensor(array, bfloat16)
+
+
+def _tensor(array: NumpyArray, bfloat16: bool) -> FlatTensor | Skipped:
+    dtype = array.dtype
+    if bfloat16 and dtype == _VOID:
+        dtype = BY_NAME["bfloat16"].dtype
+    stored = stored_type(dtype) if dtype else None
+    if dtype is None or stored is None:
+        return Skipped(array.name, array.type)
+    array.check(dtype)
+    name, shape, source, offset = array.name, array.shape, array.source, array.offset
+    return FlatTensor(name, stored, shape, source, offset, dtype, array.order)
+
+
+def _npy_array(path: Path) -> NumpyArray:
+    with open_regular(path) as file, file_errors(path):
+        size = os.fstat(file.fileno()).st_size
+        return _array(file, str(path), FileSource(path), size, the_file(path))
+
+
+def _npz_arrays(path: Path) -> Iterator[NumpyArray]:
     with open_regular(path) as file, file_errors(path):
         size = file.seek(0, io.SEEK_END)
-        limited = _Limited(file)
+        limited = _Limited(file, size)
         with zipfile.ZipFile(limited) as archive:
             members = archive.infolist()
         limited.detach()
@@ -72,72 +176,80 @@ def npz_tensors(path: Path, bfloat16: bool) -> Iterator[FlatTensor | Skipped]:
             start = _check_member(file, path, member, end, size, what)
             end = start + member.compress_size
             name = member.filename.removesuffix(".npy")
-            if name == member.filename:
-                raise ModelError(f"{what}: allowed: .npy members only")
             if name in names:
                 raise ModelError(f"{what} is there twice; allowed: once")
             names.add(name)
             source = _MemberSource(path, member, start)
+            if name == member.filename:
+                yield NumpyArray(name, what, None, "no .npy", (), "C", source, 0, 0)
+                continue
             file.seek(start)
             with zipfile.ZipExtFile(file, "r", member) as content:
-                found = _tensor(content, name, source, what, bfloat16)
-            if isinstance(found, FlatTensor):
-                _check_size(found, member.file_size, what)
-            yield found
+                yield _array(content, name, source, member.file_size, what)
 
 
-def _tensor(
+def _array(
     file: io.FileIO | zipfile.ZipExtFile,
     name: str,
     source: Source,
+    size: int,
     what: str,
-    bfloat16: bool,
-) -> FlatTensor | Skipped:
+) -> NumpyArray:
     """Read the header that begins at the position of `file`."""
-    version = np.lib.format.read_magic(file)
+    magic = file.read(len(_MAGIC) + 2) or b""
+    if not magic.startswith(_MAGIC) or len(magic) < len(_MAGIC) + 2:
+        raise ModelError(f"{what} is no .npy file")
+    version = magic[-2], magic[-1]
     if version not in _LENGTHS:
         raise ModelError(f"{what} is .npy of version {version}; allowed: 1.0, 2.0, 3.0")
     prefix = file.read(_LENGTHS[version]) or b""
     length = int.from_bytes(prefix, "little")
+    offset = len(magic) + len(prefix) + length
     if length > _MOST_HEADER:
-        raise ModelError(
-            f"{what} has a header of {length} bytes; allowed: {_MOST_HEADER}"
-        )
-    header = io.BytesIO(prefix + (file.read(length) or b""))
+        if offset > size:
+            raise ModelError(f"{what} has a header of {length} bytes; it ends before")
+        kind = f"a header of {length} bytes"
+        return NumpyArray(name, what, None, kind, (), "C", source, offset, size)
+    content = file.read(length) or b""
+    header = content.replace(_FLOAT8, _BYTE)
+    try:
+        shape, fortran, dtype = _parsed(prefix + header, version)
+    except ValueError as error:
+        # Raised from a TypeError, when all is well but the name of the type.
+        if not isinstance(error.__cause__, TypeError):
+            raise
+        kind = repr(ast.literal_eval(header.decode("latin1").strip())["descr"])[:80]
+        return NumpyArray(name, what, None, kind, (), "C", source, offset, size)
+    if header != content:
+        dtype = BY_NAME["float8e5m2"].dtype
+    kind = dtype.str if dtype.kind == "V" else str(dtype)
+    order: Literal["C", "F"] = "F" if fortran else "C"
+    return NumpyArray(name, what, dtype, kind, shape, order, source, offset, size)
+
+
+def _parsed(
+    header: bytes, version: tuple[int, int]
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether the first axis is the fastest, and dtype."""
     with warnings.catch_warnings(action="ignore"):
         # Version 3.0 differs from 2.0 in the names of fields only.
         if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(header)
-        else:
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(header)
-    element: ElementType
-    if bfloat16 and dtype == _VOID:
-        element, dtype = _BFLOAT16, _BFLOAT16.dtype
-    else:
-        try:
-            element = element_type(dtype)
-        except UnsupportedTypeError:
-            return Skipped(name, dtype.str if dtype.kind == "V" else str(dtype))
-    element_bytes(shape, dtype.itemsize, what)
-    offset = np.lib.format.MAGIC_LEN + len(prefix) + length
-    order: Any = "F" if fortran else "C"
-    return FlatTensor(name, element, shape, source, offset, dtype, order)
-
-
-def _check_size(tensor: FlatTensor, size: int, what: str) -> None:
-    wanted = tensor.offset + tensor.nbytes
-    if size != wanted:
-        raise ModelError(f"{what} has {size} bytes; allowed by its header: {wanted}")
+            return np.lib.format.read_array_header_1_0(io.BytesIO(header))
+        return np.lib.format.read_array_header_2_0(io.BytesIO(header))
 
 
 class _Limited(io.BufferedReader):
-    """A file that refuses the reading of a directory larger than any .npz has."""
+    """A file that refuses the reading of a directory larger than it or any .npz has."""
+
+    def __init__(self, file: io.FileIO, size: int) -> None:
+        super().__init__(file)
+        self._most = min(size, _MOST_DIRECTORY)
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if size is None or not 0 <= size <= _MOST_DIRECTORY:
-            size = _MOST_DIRECTORY + 1
+        if size is None or not 0 <= size <= self._most:
+            size = self._most + 1
         content = super().read(size)
-        if len(content) > _MOST_DIRECTORY:
+        if len(content) > self._most:
             raise zipfile.BadZipFile("its directory is too large")
         return content
 

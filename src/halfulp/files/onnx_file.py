@@ -1,21 +1,22 @@
 """The initializers of .onnx files, nested graphs included.
 
-May import element_types, errors and tensors only, and onnx.tensors for small tensors. The
-file is walked field by field, in protobuf's encoding, so that weights are never loaded as
-a whole.
+May import errors, external_data, input and, beside it, stored_types and tensors only, and
+onnx.tensors for small tensors. The file is walked field by field, in protobuf's encoding,
+so that weights are never loaded as a whole.
 """
 
 from __future__ import annotations
 
 import io
-import os
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from halfulp.element_types import BY_CODE, ElementType
 from halfulp.errors import ModelError
+from halfulp.external_data import external_data
+from halfulp.files.stored_types import BY_NAME, StoredType
 from halfulp.files.tensors import (
     Array,
     Box,
@@ -25,11 +26,8 @@ from halfulp.files.tensors import (
     Skipped,
     Tensor,
     element_bytes,
-    file_errors,
-    open_regular,
-    read_at,
-    the_file,
 )
+from halfulp.input import file_errors, open_regular, read_at, the_file
 
 _WINDOW = 2**12  # bytes read at once
 _DEEPEST = 100  # of messages in messages, protobuf's limit
@@ -47,10 +45,35 @@ _INTEGERS = (5, 7, 11)
 _EXTERNAL, _LOCATION = 13, 14
 _KEY, _VALUE = 1, 2
 
-# Types that are not summed.
-_OTHERS = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 8: "string", 9: "bool"}
-_OTHERS |= {14: "complex64", 15: "complex128", 17: "float8e4m3fn", 19: "float8e5m2"}
-_OTHERS |= {21: "uint4", 22: "int4"}
+# The numbers of types, as ONNX's definition has them.
+_TYPES = {
+    1: "float",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    8: "string",
+    9: "bool",
+    10: "float16",
+    11: "double",
+    12: "uint32",
+    13: "uint64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8e4m3fn",
+    18: "float8e4m3fnuz",
+    19: "float8e5m2",
+    20: "float8e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4e2m1",
+    24: "float8e8m0",
+    25: "uint2",
+    26: "int2",
+}
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -246,55 +269,29 @@ def _initializer(tensor: _Message, prefix: str) -> Tensor | Skipped:
     facts = _facts(tensor)
     name = prefix + facts.name
     what = f"{the_file(tensor.path)}, initializer {name!r}"
-    element = BY_CODE.get(facts.type)
-    if element is None:
-        return Skipped(name, _OTHERS.get(facts.type, f"number {facts.type}"))
-    wanted = element_bytes(facts.dims, element.dtype.itemsize, what)
-    dtype = element.dtype.newbyteorder("<")
+    type_name = _TYPES.get(facts.type, f"number {facts.type}")
+    stored = BY_NAME.get(type_name)
+    if stored is None:
+        return Skipped(name, type_name)
+    element_bytes(facts.dims, stored.element.dtype.itemsize, what)
+    wanted = stored.nbytes(math.prod(facts.dims))
+    dtype = stored.dtype.newbyteorder("<")
     path, begin, length = tensor.path, 0, 0
     if facts.external:
-        path, begin, length = _elsewhere(facts.location, tensor.path, wanted, what)
+        path, begin, length = external_data(facts.location, path, wanted, what)
     elif facts.raw is not None:
         begin, length = facts.raw.begin, len(facts.raw)
     elif facts.others:
-        return _SmallTensor(name, element, facts.dims, tensor, what)
+        return _SmallTensor(name, stored, facts.dims, tensor, what)
     elif facts.packed:
         number, part = facts.packed
-        if number != (_FLOATS if element.name == "float" else _DOUBLES):
+        if number != (_FLOATS if stored.name == "float" else _DOUBLES):
             raise ModelError(f"{what} has its elements in the field of another type")
         begin, length = part.begin, len(part)
     if length != wanted:
         raise ModelError(f"{what} has {length} bytes; allowed by its shape: {wanted}")
-    return FlatTensor(name, element, facts.dims, FileSource(path), begin, dtype)
-
-
-def _elsewhere(
-    location: dict[str, str], model: Path, wanted: int, what: str
-) -> tuple[Path, int, int]:
-    """Return file, offset and length of external data, in the folder of the model."""
-    given = location.get("location", "")
-    folder = os.path.realpath(model.parent)
-    real = os.path.realpath(os.path.join(folder, given))
-    if not given or os.path.isabs(given) or os.path.commonpath([folder, real]) != folder:
-        raise ModelError(
-            f"{what} has its data in {given!r}; allowed: a file in the model's folder"
-        )
-    numbers = []
-    for key, default in (("offset", 0), ("length", wanted)):
-        text = location.get(key, str(default))
-        if not (text.isascii() and text.isdecimal() and len(text) < 20):
-            raise ModelError(f"{what} has {key} {text[:40]!r}; allowed: a natural number")
-        numbers.append(int(text))
-    offset, length = numbers
-    path = Path(real)
-    with open_regular(path) as file:
-        size = file.seek(0, io.SEEK_END)
-    if offset + length > size:
-        raise ModelError(
-            f"{what} has its data at {offset} to {offset + length} of {given!r}; "
-            f"allowed: up to {size}, its end"
-        )
-    return path, offset, length
+    source = FileSource(path, raw=facts.external)
+    return FlatTensor(name, stored, facts.dims, source, begin, dtype)
 
 
 class _SmallTensor(Tensor):
@@ -303,12 +300,12 @@ class _SmallTensor(Tensor):
     def __init__(
         self,
         name: str,
-        element: ElementType,
+        stored: StoredType,
         shape: list[int],
         message: _Message,
         what: str,
     ) -> None:
-        self.name, self.element, self.shape = name, element, tuple(shape)
+        self.name, self.stored, self.shape = name, stored, tuple(shape)
         self.grain = self.shape
         self._path, self._begin, self._end = message.path, message.begin, message.end
         self._what = what
@@ -317,8 +314,8 @@ class _SmallTensor(Tensor):
                 f"{what} has {len(message)} bytes in fields of elements; allowed: "
                 f"{_MOST_PARSED}, or raw_data or external data of any size"
             )
-        # Each element takes a byte, so that this bounds the memory too.
-        if self.size > len(message):
+        # A byte has one element, or as many as it packs: this bounds the memory too.
+        if self.size * min(8, stored.bits) > 8 * len(message):
             raise ModelError(f"{what} has fewer elements than shape {self.shape}")
 
     @contextmanager
@@ -330,7 +327,7 @@ class _SmallTensor(Tensor):
         with open_regular(self._path) as file, file_errors(self._path):
             message = _Message(file, self._path, self._begin, self._end)
             tensor = TensorProto.FromString(message.content(_MOST_PARSED))
-            array = read_tensor(tensor, self._what)
+            array = self.stored.converted(read_tensor(tensor, self._what))
 
         def read(box: Box) -> Array:
             return array[box]

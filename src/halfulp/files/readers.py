@@ -1,6 +1,6 @@
 """The tensors of a file, by the ending of its name.
 
-May import errors and the modules of the formats only.
+May import errors, input and the modules of the formats only.
 """
 
 from __future__ import annotations
@@ -9,19 +9,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from halfulp.errors import ArgumentError
-from halfulp.files.chunked import hdf5_datasets, zarr_arrays
+from halfulp.files.hdf5 import hdf5_datasets
 from halfulp.files.numpy_files import npy_tensors, npz_tensors
 from halfulp.files.onnx_file import initializers
 from halfulp.files.safetensors import safetensors
-from halfulp.files.tensors import Skipped, Tensor, the_file
+from halfulp.files.tensors import Skipped, Tensor
+from halfulp.files.zarr import zarr_arrays
+from halfulp.input import the_file
 
-_READERS: dict[str, Callable[[Path], Iterator[Tensor | Skipped]]] = {
-    ".safetensors": safetensors,
-    ".onnx": initializers,
+# Those that may have elements of two bytes and no type.
+_UNTYPED: dict[str, Callable[[Path, bool], Iterator[Tensor | Skipped]]] = {
+    ".npy": npy_tensors,
+    ".npz": npz_tensors,
     ".zarr": zarr_arrays,
     ".h5": hdf5_datasets,
     ".hdf5": hdf5_datasets,
 }
+_TYPED: dict[str, Callable[[Path], Iterator[Tensor | Skipped]]] = {
+    ".safetensors": safetensors,
+    ".onnx": initializers,
+}
+ENDINGS = (".npy", ".npz", ".safetensors", ".onnx", ".zarr", ".h5", ".hdf5")
 
 
 def read_file(path: Path, bfloat16: bool = False) -> Iterator[Tensor | Skipped]:
@@ -46,12 +54,10 @@ def read_file(path: Path, bfloat16: bool = False) -> Iterator[Tensor | Skipped]:
         If its name has none of the endings.
     """
     ending = path.suffix.lower()
-    if ending == ".npy":
-        yield from npy_tensors(path, bfloat16)
-    elif ending == ".npz":
-        yield from npz_tensors(path, bfloat16)
-    elif ending in _READERS:
-        yield from _READERS[ending](path)
+    if ending in _UNTYPED:
+        yield from _UNTYPED[ending](path, bfloat16)
+    elif ending in _TYPED:
+        yield from _TYPED[ending](path)
     else:
-        allowed = ", ".join([".npy", ".npz", *_READERS])
+        allowed = ", ".join(ENDINGS)
         raise ArgumentError(f"{the_file(path)} has ending {ending!r}; allowed: {allowed}")

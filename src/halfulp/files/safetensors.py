@@ -1,43 +1,46 @@
 """The tensors of .safetensors files.
 
-May import element_types, errors and tensors only. The format, as its authors describe it:
-8 bytes, the length of a header in JSON; the header, from names to element type, shape and
-offsets; and the elements, little-endian, without holes.
+May import errors, input and, beside it, stored_types and tensors only. The format, as its
+authors describe it: 8 bytes, the length of a header in JSON; the header, from names to
+element type, shape and offsets; and the elements, little-endian, without holes.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ModelError
-from halfulp.files.tensors import (
-    FileSource,
-    FlatTensor,
-    Skipped,
-    element_bytes,
-    file_errors,
-    open_regular,
-    read_at,
-    the_file,
-)
+from halfulp.files.stored_types import BY_NAME
+from halfulp.files.tensors import FileSource, FlatTensor, Skipped, element_bytes
+from halfulp.input import file_errors, open_regular, read_at, the_file
 
 _MOST_HEADER = 2**23  # bytes; a tensor takes about a hundred
 _CODES = {
     "BF16": "bfloat16",
+    "BOOL": "bool",
+    "F4": "float4e2m1",
+    "F8_E4M3": "float8e4m3fn",
+    "F8_E4M3FNUZ": "float8e4m3fnuz",
+    "F8_E5M2": "float8e5m2",
+    "F8_E5M2FNUZ": "float8e5m2fnuz",
+    "F8_E8M0": "float8e8m0",
     "F16": "float16",
     "F32": "float",
     "F64": "double",
+    "I8": "int8",
+    "I16": "int16",
     "I32": "int32",
     "I64": "int64",
+    "U8": "uint8",
+    "U16": "uint16",
     "U32": "uint32",
     "U64": "uint64",
 }
-_ELEMENTS = {t.name: t for t in ELEMENT_TYPES}
 
 
 def safetensors(path: Path) -> Iterator[FlatTensor | Skipped]:
@@ -72,14 +75,15 @@ def safetensors(path: Path) -> Iterator[FlatTensor | Skipped]:
         if code not in _CODES:
             yield Skipped(name, code)
             continue
-        element = _ELEMENTS[_CODES[code]]
-        dtype = element.dtype.newbyteorder("<")
-        wanted = element_bytes(shape, dtype.itemsize, what)
+        stored = BY_NAME[_CODES[code]]
+        dtype = stored.dtype.newbyteorder("<")
+        element_bytes(shape, dtype.itemsize, what)
+        wanted = stored.nbytes(math.prod(shape))
         if stop - begin != wanted:
             raise ModelError(
                 f"{what} has {stop - begin} bytes; allowed by its shape: {wanted}"
             )
-        yield FlatTensor(name, element, shape, FileSource(path), start + begin, dtype)
+        yield FlatTensor(name, stored, shape, FileSource(path), start + begin, dtype)
     if start + end != size:
         raise ModelError(
             f"{file_name} has {size} bytes; allowed by its header: {start + end}"

@@ -1,7 +1,8 @@
 """Adds up the squares of tensors in files, several threads reading and summing.
 
-May import errors, settings, state and, beside it, readers, tensors and totals only. A
-sum is exact, so each thread has its own, of whatever boxes it took; they are merged.
+May import element_types, errors, input, settings, state and, beside it, readers, tensors
+and totals only. A sum is exact, so each thread has its own, of whatever boxes it took;
+they are merged.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from halfulp.element_types import ElementType
 from halfulp.errors import ArgumentError
 from halfulp.files.readers import read_file
-from halfulp.files.tensors import Box, Read, Skipped, Tensor, boxes, file_errors, the_file
+from halfulp.files.tensors import Array, Box, Read, Skipped, Tensor, Written, boxes
 from halfulp.files.totals import Totals
+from halfulp.input import file_errors, the_file
 from halfulp.settings import get_num_threads
 from halfulp.state import SumSquare
 
@@ -116,14 +119,20 @@ def sum_box(
         empty = np.empty([side.stop - side.start for side in box], tensor.element.dtype)
         return SumSquare(tensor.element.name, shape).update(empty, axes)
     elements = max(1, PIECE // itemsize // math.prod(shape))
-    parts = _Shared(boxes(summed, elements, [tensor.grain[i] for i in axes]))
+    written, missing = tensor.written, 0
+    if written is None:
+        parts = _Shared(boxes(summed, elements, [tensor.grain[i] for i in axes]))
+    else:
+        there = _written_boxes(tensor, written, axes, kept, elements)
+        missing = math.prod(side.stop for side in summed) - sum(map(_size, there))
+        parts = _Shared(there)
 
     def work() -> SumSquare:
         state = SumSquare(tensor.element.name, shape)
         for part in parts:
             array = read(whole_box(axes, part, kept))
             state.update(array, axes)
-            advance(array.nbytes)
+            advance(tensor.stored.nbytes(array.size))
         return state
 
     pieces = math.prod(shape) * math.prod(s.stop for s in summed) * itemsize // PIECE
@@ -131,7 +140,64 @@ def sum_box(
     first, *others = _in_threads(work, threads, parts.stop)
     for other in others:
         first.merge(other)
+    if written is not None and missing:
+        first.merge(_equal_sums(tensor.element, written.fill, missing, shape))
+        advance(tensor.stored.nbytes(missing * math.prod(shape)))
     return first
+
+
+def _size(box: Box) -> int:
+    return math.prod(side.stop - side.start for side in box)
+
+
+def _written_boxes(
+    tensor: Tensor, written: Written, axes: tuple[int, ...], kept: Box, most: int
+) -> list[Box]:
+    """Return boxes of the summed axes, outside of which no element of `kept` is written.
+
+    They consist of chunks, and have `most` elements at most, or one chunk.
+    """
+    places = written.places
+    others = [i for i in range(len(tensor.shape)) if i not in axes]
+    for i, side in zip(others, kept, strict=True):
+        grain = tensor.grain[i]
+        last = (side.stop - 1) // grain
+        column = places[:, i]
+        places = places[(column >= side.start // grain) & (column <= last)]
+    places = places[:, axes]
+    if others:
+        places = np.unique(places, axis=0) if len(places) else places
+    sizes = [(tensor.shape[i], tensor.grain[i]) for i in axes]
+    result: list[Box] = []
+    for place in places.tolist():
+        box = tuple(
+            slice(p * grain, min((p + 1) * grain, n))
+            for p, (n, grain) in zip(place, sizes, strict=True)
+        )
+        if (
+            result
+            and result[-1][:-1] == box[:-1]
+            and result[-1][-1].stop == box[-1].start
+        ):
+            joined = (*box[:-1], slice(result[-1][-1].start, box[-1].stop))
+            if _size(joined) <= most:
+                result[-1] = joined
+                continue
+        result.append(box)
+    return result
+
+
+def _equal_sums(
+    element: ElementType, value: Array, count: int, shape: tuple[int, ...]
+) -> SumSquare:
+    """Return sums of so many squares of one value each, in few additions."""
+    one = SumSquare(element.name).update(value)
+    total = SumSquare(element.name)
+    for bit in f"{count:b}":
+        total = total + total
+        if bit == "1":
+            total.merge(one)
+    return SumSquare.concatenate([total] * math.prod(shape), shape)
 
 
 def whole_box(axes: tuple[int, ...], summed: Box, kept: Box) -> Box:

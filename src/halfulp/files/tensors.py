@@ -1,15 +1,12 @@
 """Tensors in files: what is known of them, and reading them box by box.
 
-May import element_types, errors and faults only. Files are read, not mapped: a file that
+May import element_types, errors and input only. Files are read, not mapped: a file that
 shrinks while it is read is an error then, and no signal.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import os
-import stat
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +20,8 @@ import numpy.typing as npt
 
 from halfulp.element_types import ElementType
 from halfulp.errors import ModelError
-from halfulp.faults import model_errors
+from halfulp.files.stored_types import StoredType
+from halfulp.input import open_regular, read_at
 
 Array = npt.NDArray[Any]
 # A part of a tensor: from where to where on each axis, in steps of one.
@@ -37,10 +35,29 @@ _MOST_RANK = 64  # NumPy's
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A tensor that is not summed, since its type is none of the eight."""
+    """A tensor that is not summed, since its type or form is none that can be."""
 
     name: str
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The chunks of an array that a file has, where it lacks others.
+
+    Attributes
+    ----------
+    places : numpy.ndarray
+        Of int64 and shape (chunks, rank), in C order: where on the grid they are.
+    known : set of tuple of int
+        The same.
+    fill : numpy.ndarray
+        Of shape (), as it is summed: each element of the other chunks.
+    """
+
+    places: npt.NDArray[np.int64]
+    known: set[tuple[int, ...]]
+    fill: Array
 
 
 class Tensor(ABC):
@@ -50,7 +67,7 @@ class Tensor(ABC):
     ----------
     name : str
         In its file; of the one tensor of a file without names, the path.
-    element : ElementType
+    stored : StoredType
     shape : tuple of int
     grain : tuple of int
         The sides of the boxes that the file stores as one.
@@ -58,14 +75,26 @@ class Tensor(ABC):
         Which axis is the fastest in the file: the last or the first.
     threads : int
         The most threads that may read at once.
+    written : Written, optional
+        Of a tensor in chunks, some of which the file lacks.
     """
 
     name: str
-    element: ElementType
+    stored: StoredType
     shape: tuple[int, ...]
     grain: tuple[int, ...]
     order: Literal["C", "F"] = "C"
     threads = 1
+
+    @property
+    def written(self) -> Written | None:
+        """None: all is there."""
+        return None
+
+    @property
+    def element(self) -> ElementType:
+        """In which it is summed."""
+        return self.stored.element
 
     @property
     def size(self) -> int:
@@ -74,8 +103,8 @@ class Tensor(ABC):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements, unpacked."""
-        return self.size * self.element.dtype.itemsize
+        """The bytes of all elements, not compressed."""
+        return self.stored.nbytes(self.size)
 
     def flat(self) -> Tensor:
         """Return the same elements in the shape that is read with the fewest calls."""
@@ -88,8 +117,8 @@ class Tensor(ABC):
         Returns
         -------
         context manager of a function
-            It takes a box and returns its elements, which stay there until the thread
-            reads again.
+            It takes a box and returns its elements, as those that are summed, which
+            stay there until the thread reads again.
         """
 
 
@@ -109,14 +138,14 @@ class FlatTensor(Tensor):
     def __init__(
         self,
         name: str,
-        element: ElementType,
+        stored: StoredType,
         shape: Sequence[int],
         source: Source,
         offset: int,
         dtype: np.dtype[Any],
         order: Literal["C", "F"] = "C",
     ) -> None:
-        self.name, self.element, self.shape = name, element, tuple(shape)
+        self.name, self.stored, self.shape = name, stored, tuple(shape)
         self.grain = (1,) * len(self.shape)
         self.threads = source.threads
         self._source, self.offset = source, offset
@@ -124,39 +153,50 @@ class FlatTensor(Tensor):
 
     def flat(self) -> FlatTensor:
         source, offset, dtype = self._source, self.offset, self._dtype
-        return FlatTensor(self.name, self.element, (self.size,), source, offset, dtype)
+        return FlatTensor(self.name, self.stored, (self.size,), source, offset, dtype)
 
     def transposed(self) -> FlatTensor:
         """Return the tensor with its axes reversed, in the other order."""
         source, offset, dtype = self._source, self.offset, self._dtype
         order: Literal["C", "F"] = "C" if self.order == "F" else "F"
         shape = self.shape[::-1]
-        return FlatTensor(self.name, self.element, shape, source, offset, dtype, order)
+        return FlatTensor(self.name, self.stored, shape, source, offset, dtype, order)
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
-        size = self._dtype.itemsize
         step = -1 if self.order == "F" else 1
         local = threading.local()
         with self._source.opened() as fill:
 
             def read(box: Box) -> Array:
                 sides = tuple(side.stop - side.start for side in box)[::step]
-                stored = self.shape[::step]
-                nbytes = math.prod(sides) * size
+                nbytes = math.prod(sides) * self._dtype.itemsize
                 buffer = getattr(local, "buffer", memoryview(b""))
                 if len(buffer) < nbytes:
                     buffer = local.buffer = memoryview(bytearray(nbytes))
                 buffer = buffer[:nbytes]
                 done = 0
-                for start, count in _runs(stored, box[::step], sides):
-                    end = done + count * size
-                    fill(self.offset + start * size, buffer[done:end])
+                for start, count in _runs(self.shape[::step], box[::step], sides):
+                    end = done + count * self._dtype.itemsize
+                    self._fill(fill, start, count, buffer[done:end])
                     done = end
                 array = np.frombuffer(buffer, self._dtype).reshape(sides)
+                array = self.stored.converted(array)
                 return array if step == 1 else array.T
 
             yield read
+
+    def _fill(self, fill: Fill, start: int, count: int, buffer: memoryview) -> None:
+        """Fill a buffer with elements, a byte at least for each."""
+        bits = self.stored.bits
+        if bits >= 8:
+            fill(self.offset + start * bits // 8, buffer)
+            return
+        before, skipped = divmod(start * bits, 8)
+        packed = bytearray(self.stored.nbytes(skipped // bits + count))
+        fill(self.offset + before, memoryview(packed))
+        unpacked = self.stored.unpacked(np.frombuffer(packed, np.uint8))
+        buffer[:] = unpacked[skipped // bits :][:count].data
 
 
 def _runs(
@@ -223,52 +263,6 @@ def _grid(box: Box, steps: Sequence[int]) -> Iterator[Box]:
             yield slice(start, min(start + steps[0], side.stop)), *rest
 
 
-def file_errors(path: Path) -> AbstractContextManager[None]:
-    """Raise a ModelError of one line, which names the file, for any other exception."""
-    return model_errors(f"{the_file(path)} cannot be read")
-
-
-def the_file(path: Path) -> str:
-    """Return how errors name a file."""
-    return f"the file {str(path)!r}"
-
-
-def open_regular(path: Path) -> io.FileIO:
-    """Open a file to read, without a buffer.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be opened, or is no regular file, which might never end.
-    """
-    with file_errors(path):
-        # Without O_NONBLOCK, opening a FIFO waits for somebody to write.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        file = io.FileIO(descriptor)
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            file.close()
-            raise ModelError(f"{the_file(path)} is no regular file")
-        return file
-
-
-def read_at(file: io.FileIO, path: Path, offset: int, buffer: memoryview) -> None:
-    """Fill a buffer with the bytes of a file from an offset on.
-
-    Raises
-    ------
-    ModelError
-        If it ends before.
-    """
-    with file_errors(path):
-        while buffer:
-            count = os.preadv(file.fileno(), [buffer], offset)
-            if not count:
-                raise ModelError(f"{the_file(path)} ends early, at byte {offset}")
-            buffer = buffer[count:]
-            offset += count
-
-
 class Source(ABC):
     """Bytes that are read from any offset on.
 
@@ -286,17 +280,17 @@ class Source(ABC):
 
 
 class FileSource(Source):
-    """The bytes of a regular file."""
+    """The bytes of a regular file; `raw` as for `open_regular`."""
 
     # More do not read faster, and each has a buffer.
     threads = 4
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, raw: bool = False) -> None:
+        self._path, self._raw = path, raw
 
     @contextmanager
     def opened(self) -> Iterator[Fill]:
-        with open_regular(self._path) as file:
+        with open_regular(self._path, raw=self._raw) as file:
             yield lambda offset, buffer: read_at(file, self._path, offset, buffer)
 
 

@@ -1,6 +1,6 @@
 """What a run has summed, and the state files that join runs.
 
-May import element_types, errors, state and tensors only.
+May import element_types, errors, input and state only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO
 
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
-from halfulp.files.tensors import file_errors, open_regular, the_file
+from halfulp.input import file_errors, open_regular, the_file
 from halfulp.state import SumSquare
 
 KINDS = {t.name: t.kind for t in ELEMENT_TYPES}
@@ -28,6 +28,8 @@ _HEAD = struct.Struct("<8sHBBQQQQ")
 _MAGIC = b"halfulpT"
 _VERSION = 1
 _NO_AXIS = 255
+_COUNTS = ("files", "tensors", "skipped")
+_MOST_COUNTED = 2**63 - 1
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _PART = 2**20
@@ -81,11 +83,19 @@ class Totals:
             raise ArgumentError(
                 f"states {other._make()} and {self._make()}; allowed: all alike"
             )
+        counts = {n: getattr(self, n) + getattr(other, n) for n in _COUNTS}
+        for what, count in counts.items():
+            if count > _MOST_COUNTED:
+                raise ArgumentError(f"{count} {what} together; allowed: {_MOST_COUNTED}")
+        # All that may fail is done before anything changes.
+        merged = Totals(self.per_tensor, self.axis)
         for (name, _), state in other.states.items():
-            self.add(name, state)
-        self.files += other.files
-        self.tensors += other.tensors
-        self.skipped += other.skipped
+            known = self.states.get((name, state.type))
+            for each in (known, state) if known else (state,):
+                merged.add(name, each)
+        self.states |= merged.states
+        for what, count in counts.items():
+            setattr(self, what, count)
 
     def _make(self) -> str:
         axis = "" if self.axis is None else f" with --axis {self.axis}"
@@ -178,6 +188,11 @@ def read_totals(path: Path) -> Totals:
         def part() -> bytes:
             return take(_LENGTH.unpack(take(_LENGTH.size))[0])
 
+        if max(files, tensors, skipped) > _MOST_COUNTED:
+            raise ModelError(
+                f"{the_file(path)} is of {files} files with {tensors} tensors and "
+                f"{skipped} others; allowed: {_MOST_COUNTED} of each"
+            )
         if per_tensor not in (0, 1):
             raise ModelError(f"{the_file(path)} has flag {per_tensor}; allowed: 0 or 1")
         axes = None
@@ -193,6 +208,11 @@ def read_totals(path: Path) -> Totals:
                 state = SumSquare.from_bytes(part())
             except HalfulpError as error:
                 raise ModelError(f"{the_file(path)}, sum {name!r}: {error}") from error
+            if axes is None and state.shape != ():
+                raise ModelError(
+                    f"{the_file(path)}, sum {name!r} has shape {state.shape}; allowed "
+                    "without axes: ()"
+                )
             key = (encoded, state.type)
             if (before and key <= before) or (name and not per_tensor):
                 raise ModelError(f"{the_file(path)} has sum {name!r} where it cannot be")

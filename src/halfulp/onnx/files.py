@@ -1,36 +1,48 @@
 """Reads models and arrays from files, and writes arrays.
 
-May import errors, limits, output, faults and tensors only. Nothing in a file is ever
-executed: NumPy files are read and written without pickle.
+May import errors, external_data, faults, input, limits, output, tensors and, of files,
+numpy_files only. Nothing in a file is ever executed: NumPy files are read and written
+without pickle.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 from google.protobuf.message import (  # type: ignore[import-untyped]
     DecodeError,
     Message,
 )
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, ValueInfoProto
 from onnx.serialization import registry
 
 from halfulp import limits
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
+from halfulp.external_data import external_data
 from halfulp.faults import model_errors
-from halfulp.onnx.tensors import read_tensor
+from halfulp.files.numpy_files import NumpyArray, numpy_arrays
+from halfulp.input import open_regular, read_at, read_whole, the_file
+from halfulp.onnx.tensors import (
+    all_tensors,
+    external_entries,
+    read_tensor,
+    tensor_nbytes,
+)
 from halfulp.output import whole_file, write_whole
 
 # Of a message, by protobuf; a larger model has its data in other files.
 _LARGEST = 2**31 - 1
+# Bytes that the arrays of a file may have at least, and for each byte that it has.
+_MOST_FREE = 2**28
+_MOST_RATIO = 64
 
 _BINARY = "protobuf"
 _TEXTS = ("json", "textproto", "onnxtxt")
@@ -76,7 +88,7 @@ def load_model(model: Any) -> ModelProto:
         with model_errors("the model cannot be read"):
             return _parse(bytes(model), None, "the model")
     if isinstance(model, str | os.PathLike):
-        return _load(os.fspath(model), data=True)
+        return _load(Path(model), data=True)
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )
@@ -90,22 +102,31 @@ def load_structure(path: Path) -> ModelProto:
     ModelError
         If it cannot be read.
     """
-    return _load(os.fspath(path), data=False)
+    return _load(path, data=False)
 
 
-def _load(path: str, *, data: bool) -> ModelProto:
-    with model_errors(f"the model {path!r} cannot be read"):
-        size = os.stat(path).st_size
-        if size > _LARGEST:
-            raise ModelError(
-                f"the model {path!r} has {size} bytes; allowed: {_LARGEST} at most"
-            )
-        with open(path, "rb") as file:
-            proto = _parse(file.read(), _format_of(path), f"the model {path!r}")
+def _load(path: Path, *, data: bool) -> ModelProto:
+    what = f"the model {str(path)!r}"
+    with model_errors(f"{what} cannot be read"):
+        proto = _parse(read_whole(path, _LARGEST), _format_of(path.name), what)
         if data:
             with limits.more_to_look_at():
-                onnx.load_external_data_for_model(proto, os.path.dirname(path))
+                for tensor in all_tensors(proto):
+                    if tensor.data_location == TensorProto.EXTERNAL:
+                        _load_external(tensor, path)
         return proto
+
+
+def _load_external(tensor: TensorProto, model: Path) -> None:
+    what = f"tensor {tensor.name!r}"
+    nbytes = tensor_nbytes(tensor, what)
+    found = external_data(external_entries(tensor), model, nbytes, what)
+    content = bytearray(found.length)
+    with open_regular(found.path, raw=True) as file:
+        read_at(file, found.path, found.offset, memoryview(content))
+    tensor.raw_data = bytes(content)
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
 
 
 def _parse(content: bytes, form: str | None, what: str) -> ModelProto:
@@ -215,8 +236,14 @@ def _has_messages(value: Any) -> bool:
     return hasattr(value, "add") and hasattr(value, "__len__")
 
 
-def load_array(path: Path) -> npt.NDArray[Any]:
+def load_array(path: Path, declared: int | None = None) -> npt.NDArray[Any]:
     """Return the one array of an .npy, .npz or TensorProto .pb file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    declared : int, optional
+        As for `load_arrays`, of the one array.
 
     Raises
     ------
@@ -225,31 +252,77 @@ def load_array(path: Path) -> npt.NDArray[Any]:
     """
     if path.suffix.lower() == ".pb":
         return _load_tensor(path)
-    loaded = _load_numpy(path)
-    if isinstance(loaded, dict):
-        if len(loaded) != 1:
-            raise ModelError(
-                f"the file {str(path)!r} holds {len(loaded)} arrays; allowed: one"
-            )
-        return next(iter(loaded.values()))
-    return loaded
+    arrays = numpy_arrays(path)
+    if len(arrays) != 1:
+        raise ModelError(f"{the_file(path)} holds {len(arrays)} arrays; allowed: one")
+    sizes = {} if declared is None else {arrays[0].name: declared}
+    return _loaded(path, arrays, sizes)[arrays[0].name]
 
 
-def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def load_arrays(
+    path: Path, declared: Mapping[str, int] | None = None
+) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an .npz file by name.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    declared : mapping of str to int, optional
+        How many elements the model declares for an input of this name. Arrays of that
+        size are loaded. The others may have 256 MiB together, or 64 bytes for each byte
+        of the file, if that is more.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read, is no .npz, or would take more memory.
+    """
+    return _loaded(path, _named_arrays(path), declared or {})
+
+
+def declared_sizes(values: Sequence[ValueInfoProto]) -> dict[str, int]:
+    """Return the numbers of elements of the values whose sizes are all declared."""
+    return {
+        value.name: math.prod(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in values
+        if value.type.tensor_type.HasField("shape")
+        and all(d.HasField("dim_value") for d in value.type.tensor_type.shape.dim)
+    }
+
+
+class ExpectedArrays:
+    """The arrays of an .npz file that outputs are compared with.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Only the headers of its arrays are read, until they are needed.
 
     Raises
     ------
     ModelError
         If the file cannot be read, or is no .npz.
     """
-    loaded = _load_numpy(path)
-    if not isinstance(loaded, dict):
-        raise ModelError(
-            f"the file {str(path)!r} holds one array without a name; "
-            "allowed: NAME=FILE, or an .npz file"
-        )
-    return loaded
+
+    def __init__(self, path: Path) -> None:
+        self._arrays = {array.name: array for array in _named_arrays(path)}
+
+    def load(self, outputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+        """Return by name what is expected of outputs.
+
+        An array of another shape than the output is not read: all its elements are
+        equal, in no memory.
+        """
+        expected: dict[str, npt.NDArray[Any]] = {}
+        for name, array in self._arrays.items():
+            value = outputs.get(name)
+            if not isinstance(value, np.ndarray):
+                continue
+            if array.shape == value.shape:
+                expected[name] = array.load()
+            else:
+                expected[name] = np.broadcast_to(np.uint8(0), array.shape)
+        return expected
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -274,22 +347,34 @@ def _write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
 
 
-def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    what = f"the file {str(path)!r}"
-    with model_errors(f"{what} cannot be read as .npy or .npz"), path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            arrays = {name: loaded[name] for name in loaded.files}
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise ModelError(f"{what} holds {name!r}, which is no array")
+def _named_arrays(path: Path) -> list[NumpyArray]:
+    arrays = numpy_arrays(path)
+    if len(arrays) == 1 and arrays[0].name == str(path):
+        raise ModelError(
+            f"{the_file(path)} holds one array without a name; allowed: NAME=FILE, or an "
+            ".npz file"
+        )
     return arrays
 
 
+def _loaded(
+    path: Path, arrays: Sequence[NumpyArray], declared: Mapping[str, int]
+) -> dict[str, npt.NDArray[Any]]:
+    most = max(_MOST_FREE, _MOST_RATIO * path.stat().st_size)
+    total = sum(
+        array.size
+        for array in arrays
+        if math.prod(array.shape) != declared.get(array.name)
+    )
+    if total > most:
+        raise ModelError(
+            f"{the_file(path)} unpacks to {total} bytes; allowed: {most}, or arrays of "
+            "sizes that the model declares"
+        )
+    return {array.name: array.load() for array in arrays}
+
+
 def _load_tensor(path: Path) -> npt.NDArray[Any]:
-    what = f"the file {str(path)!r}"
-    with model_errors(f"{what} cannot be read as a TensorProto"):
-        tensor = TensorProto.FromString(path.read_bytes())
-        return read_tensor(tensor, what)
+    with model_errors(f"{the_file(path)} cannot be read as a TensorProto"):
+        tensor = TensorProto.FromString(read_whole(path, _LARGEST))
+        return read_tensor(tensor, the_file(path))

@@ -1,20 +1,23 @@
 """Tensors of ONNX as arrays of NumPy, and the names of their types.
 
-May import errors and faults only.
+May import errors, faults and, of files, stored_types and tensors only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, TypeProto
+from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
+from halfulp.files.stored_types import BY_NAME
+from halfulp.files.tensors import element_bytes
 
 
 def type_name(element_type: int) -> str:
@@ -69,9 +72,9 @@ def read_tensor(tensor: TensorProto, what: str) -> npt.NDArray[Any]:
         If its data is elsewhere, or does not fit its type and shape.
     """
     if tensor.data_location == TensorProto.EXTERNAL:
-        location = {entry.key: entry.value for entry in tensor.external_data}
+        location = external_entries(tensor).get("location", "")
         raise ModelError(
-            f"{what} has its data in the file {location.get('location', '')!r}; "
+            f"{what} has its data in the file {location!r}; "
             "allowed: data inside, or the model given as a path"
         )
     for size in tensor.dims:
@@ -80,3 +83,54 @@ def read_tensor(tensor: TensorProto, what: str) -> npt.NDArray[Any]:
     tensor_dtype(tensor.data_type, what)
     with model_errors(f"{what} cannot be read"):
         return onnx.numpy_helper.to_array(tensor)
+
+
+def external_entries(tensor: TensorProto) -> dict[str, str]:
+    """Return what a TensorProto says of where its data is."""
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def tensor_nbytes(tensor: TensorProto, what: str) -> int:
+    """Return the bytes that the elements of a TensorProto have as raw data.
+
+    Raises
+    ------
+    ModelError
+        If its type has none, or its shape is none of an array.
+    """
+    name = type_name(tensor.data_type)
+    stored = BY_NAME.get(name)
+    itemsize = tensor_dtype(tensor.data_type, what).itemsize
+    if name == "string":
+        raise ModelError(f"{what} is of strings; allowed with external data: numbers")
+    nbytes = element_bytes(tensor.dims, itemsize, what)
+    return stored.nbytes(math.prod(tensor.dims)) if stored else nbytes
+
+
+def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield the tensors of a model, of nested graphs and functions too."""
+    graphs = [model.graph]
+    bodies = [function.node for function in model.functions]
+    while graphs or bodies:
+        if graphs:
+            graph = graphs.pop()
+            bodies.append(graph.node)
+            yield from graph.initializer
+            yield from _parts(graph.sparse_initializer)
+        for node in bodies.pop():
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+                if attribute.HasField("sparse_tensor"):
+                    yield from _parts([attribute.sparse_tensor])
+                yield from _parts(attribute.sparse_tensors)
+                if attribute.HasField("g"):
+                    graphs.append(attribute.g)
+                graphs += attribute.graphs
+
+
+def _parts(sparse: Iterable[SparseTensorProto]) -> Iterator[TensorProto]:
+    for tensor in sparse:
+        yield tensor.values
+        yield tensor.indices

@@ -1,0 +1,83 @@
+"""The datasets of HDF5 files, by the package h5py.
+
+May import input and, beside it, chunked, stored_types and tensors only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp.files.chunked import ChunkedTensor, Places, package
+from halfulp.files.stored_types import BY_NAME, stored_type
+from halfulp.files.tensors import Skipped, Tensor
+from halfulp.input import file_errors, open_regular, the_file
+
+_VOID = np.dtype("V2")  # as which h5py saves bfloat16
+
+
+def hdf5_datasets(path: Path, bfloat16: bool) -> Iterator[Tensor | Skipped]:
+    """Yield the datasets of an HDF5 file; links to other files are not followed."""
+    h5py = package("h5py", "hdf5")
+    open_regular(path).close()
+    found: list[Tensor | Skipped] = []
+
+    def visit(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset):
+            found.append(_dataset(h5py, path, name, node, bfloat16))
+
+    with file_errors(path), h5py.File(path, "r") as file:
+        file.visititems(visit)
+    yield from found
+
+
+def _dataset(
+    h5py: Any, path: Path, name: str, node: Any, bfloat16: bool
+) -> Tensor | Skipped:
+    try:
+        dtype = node.dtype
+    except TypeError:  # NumPy has none like it
+        return Skipped(name, type(node.id.get_type()).__name__)
+    if bfloat16 and dtype == _VOID:
+        stored = BY_NAME["bfloat16"]
+    else:
+        known = stored_type(dtype)
+        if known is None:
+            return Skipped(name, str(dtype))
+        stored = known
+    if node.shape is None:
+        return Skipped(name, "empty")
+    if node.is_virtual or node.external:
+        return Skipped(name, f"{stored.name} with its data in other files")
+    filters = node.id.get_create_plist()
+    for i in range(filters.get_nfilters()):
+        code, _, _, what = filters.get_filter(i)
+        if not h5py.h5z.filter_avail(code):
+            text = what.decode(errors="replace") or code
+            return Skipped(name, f"{stored.name} with filter {text!r}")
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        with h5py.File(path, "r") as file:
+            yield file[name]
+
+    what = f"{the_file(path)}, dataset {name!r}"
+    shape, chunks = node.shape, node.chunks
+    return ChunkedTensor(path, name, what, stored, shape, chunks, opened, _places)
+
+
+def _places(dataset: Any) -> Places | None:
+    if dataset.chunks is None:
+        # Of one piece, which is there, or not even begun.
+        if dataset.id.get_storage_size():
+            return None
+        return np.empty((0, dataset.ndim), np.int64)
+    offsets: list[tuple[int, ...]] = []
+    dataset.id.chunk_iter(lambda chunk: offsets.append(chunk.chunk_offset))
+    places: Places = np.array(offsets, np.int64).reshape(len(offsets), dataset.ndim)
+    places //= np.array(dataset.chunks)
+    return places
