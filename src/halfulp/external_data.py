@@ -76,7 +76,7 @@ def _path(location: str, model: Path, what: str) -> Path:
     folders = [os.path.realpath(model.parent), os.path.dirname(os.path.realpath(model))]
     parts = Path(location).parts
     missing = None
-    if parts and not os.path.isabs(location) and ".." not in parts:
+    if parts and not os.path.isabs(location) and not {"..", "\0"} & {*parts, *location}:
         for folder in folders:
             real = Path(os.path.realpath(os.path.join(folder, location)))
             if any(real.is_relative_to(allowed) for allowed in folders):
