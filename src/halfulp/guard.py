@@ -146,6 +146,9 @@ class _Parent:
         self._child = 0
         signal.setitimer(signal.ITIMER_REAL, 0)
         code = os.waitstatus_to_exitcode(status)
+        if code < 0 and os.isatty(2):
+            # The child may have hidden the cursor, to draw how far it was.
+            os.write(2, b"\x1b[?25h")
         for path in self._unfinished:
             _remove(path)
         if self._interrupt in (signal.SIGTERM, signal.SIGHUP):
