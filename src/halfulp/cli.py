@@ -126,7 +126,7 @@ def _options(
     """ONNX's ReduceSumSquare, correctly rounded.
 
     Commands that only read a model take at most 256 MiB of memory, and 64 bytes
-    for each byte of the model; and 60 s, and 10 s for each MB of it.
+    for each byte of the model; and 60 s, and 60 s for each MB of it.
 
     Example:  halfulp run model.onnx --input x=x.npy
     """
