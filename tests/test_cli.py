@@ -299,7 +299,6 @@ def test_outputs_that_an_npz_cannot_hold_are_refused_before_the_run(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", ["Missing command"]),
         ("runn", ["No such command 'runn'"]),
         ("run", ["Missing argument 'MODEL'"]),
         ("run m.onnx --inputs x=x.npy", ["No such option", "--inputs"]),

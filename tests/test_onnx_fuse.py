@@ -698,11 +698,10 @@ def test_the_commands(
     path = EXPORTED / "torch_shared_18.onnx"
     assert main(["fuse", str(path), "-o", "same.onnx"]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert err == "wrote same.onnx\n"
     assert "node 'node_sum_1'" in out
     assert "is an output of its" in out
-    assert "fused 0 of 1, written to same.onnx" in out
-    assert max(map(len, out.splitlines())) <= 80
+    assert "fused 0 of 1\n" in out
     assert onnx.load("same.onnx") == onnx.load(path)
     path = EXPORTED / "torch_pow_13.onnx"
     assert main(["fuse", str(path), "-o", "fused.onnx", "--json"]) == 0
@@ -711,7 +710,7 @@ def test_the_commands(
     assert (facts["action"], facts["done"]) == ("fused", 1)
     assert onnx.load("fused.onnx") == fuse(path)[0]
     assert main(["expand", "fused.onnx", "-o", "expanded.onnx"]) == 0
-    assert "expanded 1 of 1, written to expanded.onnx" in capsys.readouterr().out
+    assert "expanded 1 of 1\n" in capsys.readouterr().out
     assert onnx.load("expanded.onnx") == expand("fused.onnx")[0]
     assert main(["fuse", str(path), "-o", "none/x.onnx"]) == 2
     assert "does not exist" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from halfulp.faces import reduce_sum_square, sum_square
 from halfulp.settings import (
     check_environment,
     get_num_threads,
+    is_command,
     num_threads,
     set_num_threads,
 )
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-check_environment()
+if not is_command():
+    check_environment()
 
 __all__ = [
     "ArgumentError",

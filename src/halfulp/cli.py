@@ -1,7 +1,8 @@
 """The command line.
 
-May import errors, guard, limits, commands and bench.command. Only commands and terminal
-import typer and rich; each command loads what it needs when it runs.
+May import errors, guard, limits, output, settings, commands and bench.command. Only
+commands and terminal import typer and rich; each command loads what it needs when it
+runs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -28,10 +30,12 @@ from halfulp.commands.sum import sum_files
 from halfulp.commands.verify import verify
 from halfulp.errors import HalfulpError
 from halfulp.guard import guarded
+from halfulp.output import telling
+from halfulp.settings import check_environment
 from halfulp.terminal import printable
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     # Boxes would cut words where they are narrow.
     rich_markup_mode=None,
@@ -73,10 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stdout is None:
+        sys.stdout = _ClosedStream()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, open until the process ends
     try:
-        code = app(args=arguments, prog_name="halfulp", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        check_environment()
+        with telling(_tell_written):
+            code = app(args=arguments, prog_name="halfulp", standalone_mode=False)
+        sys.stdout.flush()
     except HalfulpError as error:
         return _fail(str(error))
     except typer.TyperException as error:
@@ -86,23 +95,42 @@ def _run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        _drop_output()
+        _drop(sys.stdout)
         return 1
     except OSError as error:
-        _drop_output()
+        _drop(sys.stdout)
         return _fail(str(error))
     return code or 0
 
 
-def _drop_output() -> None:
-    """Let the interpreter flush stdout in vain when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class _ClosedStream(io.TextIOBase):
+    """stdout where it is closed: an error only if something is written."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError("cannot print: stdout is closed")
+
+
+def _drop(stream: Any) -> None:
+    """Let the interpreter flush a stream in vain when it exits."""
+    if not isinstance(stream, _ClosedStream):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _fail(message: str) -> int:
-    if sys.stderr is not None:
-        print(f"halfulp: error: {printable(' '.join(message.split()))}", file=sys.stderr)
+    _tell(f"halfulp: error: {' '.join(message.split())}")
     return 2
+
+
+def _tell_written(path: Path) -> None:
+    _tell(f"wrote {path}")
+
+
+def _tell(line: str) -> None:
+    """Print a line on stderr, if that can be written."""
+    try:
+        print(printable(line), file=sys.stderr)
+    except OSError:
+        _drop(sys.stderr)
 
 
 def _print_version(wanted: bool) -> None:
@@ -111,8 +139,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -130,3 +159,6 @@ def _options(
 
     Example:  halfulp run model.onnx --input x=x.npy
     """
+    if context.invoked_subcommand is None:
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(2)

@@ -52,14 +52,17 @@ def check_engine(name: str | None) -> None:
 
 
 def run_in_engine(
-    path: Path, prepared: PreparedModel, feeds: Mapping[str, Any], name: str | None
+    model: Path | bytes,
+    prepared: PreparedModel,
+    feeds: Mapping[str, Any],
+    name: str | None,
 ) -> Outcome:
     """Run a model.
 
     Parameters
     ----------
-    path : pathlib.Path
-        Of the model, for ONNX Runtime.
+    model : pathlib.Path or bytes
+        For ONNX Runtime.
     prepared : PreparedModel
         The same, for the reference evaluator.
     feeds : mapping of str to array
@@ -77,7 +80,7 @@ def run_in_engine(
     """
     if name != "reference":
         try:
-            engine, run = _onnxruntime(path)
+            engine, run = _onnxruntime(model)
             return _timed(engine, run, feeds)
         except HalfulpError:
             if name == "onnxruntime":
@@ -91,7 +94,7 @@ def _timed(engine: str, run: _Run, feeds: Mapping[str, Any]) -> Outcome:
     return Outcome(engine, outputs, time.perf_counter() - start)
 
 
-def _onnxruntime(path: Path) -> tuple[str, _Run]:
+def _onnxruntime(model: Path | bytes) -> tuple[str, _Run]:
     from halfulp import onnxruntime
 
     runtime = onnxruntime.load()
@@ -99,7 +102,7 @@ def _onnxruntime(path: Path) -> tuple[str, _Run]:
     options.log_severity_level = _FATAL
     onnxruntime.register(options)
     with model_errors("onnxruntime refuses the model"):
-        session = onnxruntime.InferenceSession(path, options)
+        session = onnxruntime.InferenceSession(model, options)
 
     def run(feeds: Mapping[str, Any]) -> dict[str, Any]:
         run_options = runtime.RunOptions()

@@ -1,5 +1,7 @@
 """Files that a command writes: never one that it reads, each whole or not at all.
 
+The path "-" is stdout, and stdin where a file is read.
+
 May import errors and limits only.
 """
 
@@ -7,6 +9,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +20,8 @@ from typing import IO
 
 from halfulp import limits
 from halfulp.errors import ArgumentError
+
+STDIO = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class Output:
         An input that it may be: read whole, before it is written.
     folder : bool
         Whether it is a folder, which who writes it checks.
+    text : bool
+        Whether a terminal can show it.
     """
 
     option: str
@@ -40,6 +49,7 @@ class Output:
     endings: tuple[str, ...] = ()
     replaces: Path | None = None
     folder: bool = False
+    text: bool = False
 
 
 def _nothing() -> Iterable[Path]:
@@ -70,16 +80,20 @@ def check_outputs(
     """
     outputs = list(outputs)
     for i, output in enumerate(outputs):
-        if not output.folder:
-            check_target(output.path)
-        _check_ending(output)
+        if output.path == STDIO:
+            _check_stdout(output)
+        else:
+            if not output.folder:
+                check_target(output.path)
+            _check_ending(output)
         for other in outputs[:i]:
             if _same(output.path, other.path):
                 raise ArgumentError(
                     f"{output.option} {str(output.path)!r} and {other.option} "
                     f"{str(other.path)!r} are one file; allowed: one for each"
                 )
-    inputs = list(inputs)
+    outputs = [output for output in outputs if output.path != STDIO]
+    inputs = [path for path in inputs if path != STDIO]
     if any(output.path.is_file() for output in outputs):
         inputs += beside()
     for output in outputs:
@@ -89,6 +103,13 @@ def check_outputs(
                     f"{output.option} {str(output.path)!r} is the input {str(path)!r}; "
                     "allowed: a file that is not read"
                 )
+
+
+def _check_stdout(output: Output) -> None:
+    if not output.text and sys.stdout is not None and sys.stdout.isatty():
+        raise ArgumentError(
+            f"{output.option} - is binary; allowed: a file or a pipe, not a terminal"
+        )
 
 
 def _check_ending(output: Output) -> None:
@@ -128,11 +149,19 @@ def check_target(path: Path) -> None:
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to write; until the block ends well, what was at `path` stays there.
 
+    Of stdout nothing is written until then.
+
     Raises
     ------
     ArgumentError
         If it cannot be written.
     """
+    if path == STDIO:
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            _copy_to_stdout(file)
+        return
     check_target(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     with limits.temporary(temporary):
@@ -148,9 +177,51 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
+    written(path)
+
+
+def _copy_to_stdout(file: IO[bytes]) -> None:
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:
+        raise ArgumentError("the output '-' cannot be written: stdout is closed")
+    sys.stdout.flush()
+    shutil.copyfileobj(file, stream)
+    stream.flush()
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file as `whole_file` does."""
     with whole_file(path) as file:
         file.write(content)
+
+
+_listeners: list[Callable[[Path], None]] = []
+
+
+@contextmanager
+def telling(tell: Callable[[Path], None]) -> Iterator[None]:
+    """Have `tell` called with the path of each file that the block writes."""
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.remove(tell)
+
+
+def written(path: Path) -> None:
+    """Tell that a file or a folder was written, whole."""
+    for tell in _listeners:
+        tell(path)
+
+
+def read_stdin() -> bytes:
+    """Return all of stdin.
+
+    Raises
+    ------
+    ArgumentError
+        If it is closed.
+    """
+    if sys.stdin is None:
+        raise ArgumentError("the input '-' cannot be read: stdin is closed")
+    return sys.stdin.buffer.read()

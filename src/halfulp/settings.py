@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -77,6 +78,12 @@ def num_threads(n: int) -> Iterator[None]:
         yield
     finally:
         set_num_threads(before)
+
+
+def is_command() -> bool:
+    """Tell whether this process is the command line, which reports errors by itself."""
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return program == "halfulp" or (program == "-m" and "halfulp" in sys.orig_argv)
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> None:

@@ -1,6 +1,6 @@
 """What the commands share: options, and texts and tables for people and for pipes.
 
-May import errors only.
+May import errors and output only.
 
 In a pipe every row is one line, however long. In a terminal prose wraps between words,
 and a table that is too wide comes as a list of its rows: names and numbers stay whole.
@@ -13,6 +13,7 @@ import io
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from halfulp.errors import ArgumentError
+from halfulp.output import STDIO
 
 # Of a column of values: with a short name, the table has 80 columns then.
 _WIDTH = 40
@@ -139,7 +141,10 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def check_forms(as_json: bool, as_csv: bool) -> None:
-    """Raise an ArgumentError if a command is to print both forms."""
+def check_forms(as_json: bool, as_csv: bool, *outputs: Path | None) -> None:
+    """Raise an ArgumentError if a command is to print two things on stdout."""
     if as_json and as_csv:
         raise ArgumentError("--json and --csv are given; allowed: one of them")
+    if (as_json or as_csv) and STDIO in outputs:
+        option = "--json" if as_json else "--csv"
+        raise ArgumentError(f"{option} and an output '-' are given; allowed: one of them")

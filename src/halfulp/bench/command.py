@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from halfulp.errors import ArgumentError
+from halfulp.output import STDIO
 from halfulp.terminal import csv_text, open_console, print_table
 
 if TYPE_CHECKING:
@@ -295,14 +296,17 @@ def _check_outputs(
         ("--plot", plot, (".svg",)),
         ("--markdown", markdown, (".md", ".markdown")),
     )
-    outputs = [Output(option, path, ends) for option, path, ends in given if path]
+    outputs = [
+        Output(option, path, ends, text=True) for option, path, ends in given if path
+    ]
     check_outputs(outputs, saved or ())
 
 
 def _load(paths: Sequence[Path], kind: str) -> Run:
     from halfulp.bench.results import joined, load
 
-    runs = [load(path) for path in paths]
+    stdin = Path("/dev/stdin")
+    runs = [load(stdin if path == STDIO else path) for path in paths]
     for path, run in zip(paths, runs, strict=True):
         if run.kind != kind:
             raise ArgumentError(
@@ -376,11 +380,13 @@ def _finish(
         rows = [(table.title, *row) for table in tables for row in table.rows]
         write_whole(as_csv, csv_text(("table", *tables[0].head), rows).encode())
     if markdown is not None:
-        picture = os.path.relpath(plot, markdown.parent) if plot else ""
+        picture = ""
+        if plot not in (None, STDIO) and markdown != STDIO:
+            picture = os.path.relpath(plot, markdown.parent)
         write_whole(markdown, report.markdown(run, picture).encode())
     if plot is not None:
         write_whole(plot, draw(run).encode())
-    console = open_console()
+    console = open_console(stderr=STDIO in (as_json, as_csv, plot, markdown))
     if run.kind != "accuracy":
         tables.append(report.verdict_table(run))
     for table in tables:

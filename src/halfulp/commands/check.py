@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from halfulp import limits
+from halfulp.commands.arguments import Model
 from halfulp.terminal import AsJson, open_console, print_line, printable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    model: Model,
     as_json: AsJson = False,
 ) -> None:
     """List the ReduceSumSquare nodes of a model, and what is wrong with it.
@@ -31,10 +31,11 @@ def check(
 
     Example:  halfulp check model.onnx
     """
+    from halfulp.onnx.files import given_model
     from halfulp.onnx.model_check import check_model
 
     limits.look_at(model)
-    report = check_model(model)
+    report = check_model(given_model(model))
     if as_json:
         print(json.dumps({"model": str(model), **report.as_dict()}))
     else:

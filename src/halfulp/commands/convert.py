@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from halfulp import limits
+from halfulp.commands.arguments import Model
+from halfulp.output import STDIO
 from halfulp.spec.rules import OPERATOR
-from halfulp.terminal import AsJson, open_console, print_line, printable
+from halfulp.terminal import AsJson, check_forms, open_console, print_line, printable
 
 
 def convert(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    model: Model,
     opset: Annotated[
         int, typer.Option("--opset", metavar="N", help="The opset wanted, from 1 on.")
     ],
@@ -29,7 +32,8 @@ def convert(
             "--output",
             "-o",
             metavar="OUT",
-            help="Write the model there, in one file. It may be MODEL itself.",
+            help="Write the model there, in one file and in the format of its ending. It "
+            "may be MODEL itself; - is stdout.",
         ),
     ],
     verify: Annotated[
@@ -53,13 +57,14 @@ def convert(
 
     from halfulp.onnx.convert import convert as convert_model
     from halfulp.onnx.data_files import data_files
-    from halfulp.onnx.files import MODEL_ENDINGS, load_model, save_model
+    from halfulp.onnx.files import MODEL_ENDINGS, given_model, load_model, save_model
     from halfulp.output import Output, check_outputs
 
+    check_forms(as_json, False, output)
     limits.look_at(model)
     wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
     check_outputs([wanted], [model], lambda: data_files(model))
-    source = load_model(model)
+    source = load_model(given_model(model))
     done = convert_model(source, opset)
     facts: dict[str, Any] = {
         "model": str(model),
@@ -81,46 +86,42 @@ def convert(
     if as_json:
         print(json.dumps(facts))
     else:
-        _show(facts)
+        console = open_console(stderr=output == STDIO)
+        for line in _lines(facts):
+            print_line(console, printable(line.lstrip()), len(line) - len(line.lstrip()))
 
 
-def _show(facts: dict[str, Any]) -> None:
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
     before = "none" if facts["opset_before"] is None else facts["opset_before"]
-    _line(f"opset {before} to {facts['opset']}, IR version {facts['ir_version']}")
+    yield f"opset {before} to {facts['opset']}, IR version {facts['ir_version']}"
     others: Counter[str] = Counter()
     for change in facts["changes"]:
         became = f"{change['old']} is now {change['new']}"
         if change["old"].startswith(f"{OPERATOR}-"):
-            _line(change["node"])
-            _line(f"  {became}; {change['how']}" if change["how"] else f"  {became}")
+            yield change["node"]
+            yield f"  {became}; {change['how']}" if change["how"] else f"  {became}"
         else:
             others[became] += 1
     for became, count in others.items():
-        _line(f"{count} other node{'s' * (count > 1)}: {became}")
+        yield f"{count} other node{'s' * (count > 1)}: {became}"
     for warning in facts["warnings"]:
-        _line(f"warning: {warning}")
+        yield f"warning: {warning}"
     rounded = sum(not change["exact"] for change in facts["changes"])
     if rounded:
-        _line(f"warning: squares and sums of {rounded} are rounded by the runtime now")
+        yield f"warning: squares and sums of {rounded} are rounded by the runtime now"
     if "verified" in facts:
-        _show_verified(facts["verified"])
-    _line(f"wrote {facts['output']}")
+        yield from verified_lines(facts["verified"])
 
 
-def _show_verified(verified: dict[str, Any]) -> None:
-    _line(f"ran both {verified['runs']} times on {', '.join(verified['values'])}:")
+def verified_lines(verified: dict[str, Any]) -> Iterator[str]:
+    """Yield what to print of `halfulp.onnx.verify.verify`."""
+    yield f"ran both {verified['runs']} times on {', '.join(verified['values'])}:"
     for name, noted in verified["inputs"].items():
         shapes = ", ".join(str(shape) for shape in noted["shapes"])
-        _line(f"  input {name!r}: {noted['type']} {shapes}")
+        yield f"  input {name!r}: {noted['type']} {shapes}"
     for name, noted in verified["outputs"].items():
         agree, of = noted["agree"], noted["of"]
-        _line(f"  output {name!r}: {agree} of {of} elements have the same bits")
+        yield f"  output {name!r}: {agree} of {of} elements have the same bits"
         if agree != of:
             greatest = float(noted.get("greatest_difference", "inf"))
-            _line(f"    greatest difference {greatest:.2g} of the largest magnitude")
-
-
-def _line(text: str) -> None:
-    """Print a line; names in it come from the model."""
-    indent = len(text) - len(text.lstrip())
-    print_line(open_console(), printable(text.lstrip()), indent)
+            yield f"    greatest difference {greatest:.2g} of the largest magnitude"

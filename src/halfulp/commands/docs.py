@@ -31,7 +31,9 @@ def docs(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the page there."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the page there; - is stdout."
+        ),
     ] = None,
     domain: Annotated[
         str, typer.Option(metavar="D", help="The domain of OP. Default: ai.onnx.")
@@ -51,7 +53,7 @@ def docs(
     if output is not None:
         forms = _FORMATS if form is None else [form]
         endings = dict.fromkeys(e for each in forms for e in _FORMATS[each])
-        check_outputs([Output("--output", output, tuple(endings))])
+        check_outputs([Output("--output", output, tuple(endings), text=True)])
     from halfulp.page import render
 
     text = render(op, form or "md", domain)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from halfulp.commands.sum import Dtype, Output, State, check_sum_outputs, show
+from halfulp.output import STDIO
 from halfulp.terminal import AsCsv, AsJson, check_forms
 
 
@@ -38,7 +39,7 @@ def merge(
     from halfulp.files.totals import read_totals
     from halfulp.output import whole_file
 
-    check_forms(as_json, as_csv)
+    check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
     check_different(states)
     totals = read_totals(states[0])
@@ -53,4 +54,4 @@ def merge(
     if state is not None:
         with whole_file(state) as file:
             totals.write(file)
-    show(totals, facts, as_json, as_csv)
+    show(totals, facts, as_json, as_csv, stderr=STDIO in (output, state))

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from halfulp import limits
+from halfulp.commands.arguments import Model
+from halfulp.output import STDIO
 from halfulp.terminal import (
     AsCsv,
     AsJson,
@@ -29,14 +32,20 @@ if TYPE_CHECKING:
 
     from halfulp.onnx.rewrite import RewriteReport
 
-_Model = Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")]
 _Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="OUT", help="Write the model there.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="Write the model there, in the format of its ending. It may be MODEL "
+        "itself; - is stdout.",
+    ),
 ]
 
 
 def fuse(
-    model: _Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
+    model: Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
 ) -> None:
     """Make one ReduceSumSquare of each sum of squares in a model.
 
@@ -46,26 +55,28 @@ def fuse(
     Example:  halfulp fuse model.onnx -o fused.onnx
     """
     import halfulp.onnx
+    from halfulp.onnx.files import given_model
 
-    check_forms(as_json, as_csv)
+    check_forms(as_json, as_csv, output)
     limits.look_at(model)
     _check(model, output)
-    _write(*halfulp.onnx.fuse(model), output, as_json, as_csv)
+    _write(*halfulp.onnx.fuse(given_model(model)), output, as_json, as_csv)
 
 
 def expand(
-    model: _Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
+    model: Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
 ) -> None:
     """Make Mul and ReduceSum of each ReduceSumSquare in a model.
 
     Example:  halfulp expand model.onnx -o expanded.onnx
     """
     import halfulp.onnx
+    from halfulp.onnx.files import given_model
 
-    check_forms(as_json, as_csv)
+    check_forms(as_json, as_csv, output)
     limits.look_at(model)
     _check(model, output)
-    _write(*halfulp.onnx.expand(model), output, as_json, as_csv)
+    _write(*halfulp.onnx.expand(given_model(model)), output, as_json, as_csv)
 
 
 def _check(model: Path, output: Path) -> None:
@@ -89,11 +100,10 @@ def _write(
         rows = [(c.node, c.done, c.reason) for c in report.candidates]
         print(csv_text(("node", report.action, "reason"), rows), end="")
     else:
-        _show(report, output)
+        _show(report, open_console(stderr=output == STDIO))
 
 
-def _show(report: RewriteReport, output: Path) -> None:
-    console = open_console()
+def _show(report: RewriteReport, console: Console) -> None:
     if report.candidates:
         last = "into" if report.action == "expanded" else "of"
         last += ", or why not"
@@ -102,5 +112,4 @@ def _show(report: RewriteReport, output: Path) -> None:
             done = "yes" if candidate.done else "no"
             table.add_row(printable(candidate.node), done, printable(candidate.reason))
         print_table(console, table)
-    count = f"{report.done} of {len(report.candidates)}"
-    print_line(console, f"{report.action} {count}, written to {printable(str(output))}")
+    print_line(console, f"{report.action} {report.done} of {len(report.candidates)}")

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from halfulp import limits
+from halfulp.commands.arguments import Model
 from halfulp.errors import ArgumentError, ModelError
+from halfulp.output import STDIO
 from halfulp.terminal import (
     AsCsv,
     AsJson,
@@ -32,19 +35,25 @@ from halfulp.terminal import (
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    model: Model,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
             metavar="NAME=FILE",
             help="Feed input NAME from a .npy, .npz or TensorProto .pb file; or all "
-            "inputs from --input FILE.npz, by name. Repeat for more inputs.",
+            "inputs from --input FILE.npz, by name. Repeat for more inputs. - is stdin.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="Write the outputs there, by name."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.npz",
+            help="Write the outputs there, by name; one output also as .npy or .pb; - is "
+            "stdout.",
+        ),
     ] = None,
     engine: Annotated[
         str | None,
@@ -70,34 +79,36 @@ def run(
     from halfulp.engines import check_engine, run_in_engine
     from halfulp.onnx.data_files import data_files
     from halfulp.onnx.evaluate import PreparedModel
-    from halfulp.onnx.files import ExpectedArrays, declared_sizes, save_arrays
+    from halfulp.onnx.files import (
+        ExpectedArrays,
+        declared_sizes,
+        given_model,
+        save_arrays,
+    )
     from halfulp.onnx.report import output_facts
     from halfulp.output import Output, check_outputs
 
-    check_forms(as_json, as_csv)
+    check_forms(as_json, as_csv, output)
     check_engine(engine)
     if not time_limit > 0:
         raise ArgumentError(f"--time-limit is {time_limit:g}; allowed: more than 0")
     limits.run(model, time_limit, "--time-limit")
     files = _named_files(inputs or [])
     beside = model.parent / f"{model.stem}.expected.npz"
+    read = [model, *(path for _, path in files)]
+    if read.count(STDIO) > 1:
+        raise ArgumentError("'-' is given twice; allowed: once, as stdin is one file")
     if output is not None:
-        read = [model, beside, *(path for _, path in files)]
-        wanted = Output("--output", output, (".npz",))
-        check_outputs([wanted], read, lambda: data_files(model))
+        wanted = Output("--output", output, (".npz", ".npy", ".pb"))
+        check_outputs([wanted], [*read, beside], lambda: data_files(model))
     to_compare = ExpectedArrays(beside) if beside.is_file() else None
-    prepared = PreparedModel(model)
+    source = given_model(model)
+    prepared = PreparedModel(source)
     feeds = _load_inputs(files, declared_sizes(prepared.inputs))
     if output is not None:
-        for value in prepared.outputs:
-            kind = value.type.WhichOneof("value")
-            if kind not in ("tensor_type", None):
-                raise ModelError(
-                    f"output {value.name!r} is a {kind.removesuffix('_type')}; "
-                    "allowed with --output: tensors only"
-                )
+        _check_writable(prepared.outputs, output)
     feeds = prepared.check_inputs(feeds)
-    outcome = run_in_engine(model, prepared, feeds, engine)
+    outcome = run_in_engine(source, prepared, feeds, engine)
     limits.ran()
     expected = to_compare.load(outcome.outputs) if to_compare else {}
     if output is not None:
@@ -117,7 +128,23 @@ def run(
     elif as_csv:
         print(_csv(facts), end="")
     else:
-        _show_run(facts)
+        _show_run(facts, open_console(stderr=output == STDIO))
+
+
+def _check_writable(outputs: Sequence[Any], path: Path) -> None:
+    """Raise unless a file of that name can hold the outputs that a model declares."""
+    for value in outputs:
+        kind = value.type.WhichOneof("value")
+        if kind not in ("tensor_type", None):
+            raise ModelError(
+                f"output {value.name!r} is a {kind.removesuffix('_type')}; "
+                "allowed with --output: tensors only"
+            )
+    if path.suffix.lower() in (".npy", ".pb") and len(outputs) != 1:
+        raise ArgumentError(
+            f"--output is {str(path)!r}, but the model has {len(outputs)} outputs; "
+            "allowed: an .npz file"
+        )
 
 
 def _named_files(options: Sequence[str]) -> list[tuple[str | None, Path]]:
@@ -145,8 +172,7 @@ def _load_inputs(
     return feeds
 
 
-def _show_run(facts: dict[str, Any]) -> None:
-    console = open_console()
+def _show_run(facts: dict[str, Any], console: Console) -> None:
     table = new_table("output", "type", "shape", "first values")
     for output in facts["outputs"]:
         shape = "[" + ", ".join(map(str, output["shape"])) + "]"

@@ -27,6 +27,7 @@ from rich.progress import (
 from rich.table import Table
 
 from halfulp.errors import ArgumentError
+from halfulp.output import STDIO
 from halfulp.terminal import (
     AsCsv,
     AsJson,
@@ -54,12 +55,18 @@ Dtype = Annotated[
 ]
 State = Annotated[
     Path | None,
-    typer.Option(metavar="OUT", help="Save the exact sums there, for halfulp merge."),
+    typer.Option(
+        metavar="OUT",
+        help="Save the exact sums there, for halfulp merge: a .state file; - is stdout.",
+    ),
 ]
 Output = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE.npz", help="With --axis: write the sums there; .npy for one array."
+        "--output",
+        "-o",
+        metavar="FILE.npz",
+        help="With --axis: write the sums there; .npy for one array; - is stdout.",
     ),
 ]
 
@@ -122,7 +129,7 @@ def sum_files(
     from halfulp.files.totals import Totals
     from halfulp.output import whole_file
 
-    check_forms(as_json, as_csv)
+    check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
     check_sum_outputs(output, state, axis, files)
     tensors, skipped = find_tensors(files, tensor or [], bfloat16)
@@ -147,7 +154,7 @@ def sum_files(
         facts = total_facts(totals, target)
     facts |= {"bytes": nbytes, "seconds": seconds}
     facts["skipped_types"] = sorted({s.type for s in skipped})
-    show(totals, facts, as_json, as_csv)
+    show(totals, facts, as_json, as_csv, stderr=STDIO in (output, state))
 
 
 def check_sum_outputs(
@@ -178,7 +185,14 @@ def _beside(files: Sequence[Path]) -> Iterator[Path]:
             yield from data_files(path)
 
 
-def show(totals: Any, facts: dict[str, Any], as_json: bool, as_csv: bool) -> None:
+def show(
+    totals: Any,
+    facts: dict[str, Any],
+    as_json: bool,
+    as_csv: bool,
+    *,
+    stderr: bool,
+) -> None:
     """Print what a run has summed, for people, as JSON or as CSV."""
     axis = None if totals.axis is None else list(totals.axis)
     counts = {n: getattr(totals, n) for n in ("files", "tensors", "skipped")}
@@ -189,7 +203,7 @@ def show(totals: Any, facts: dict[str, Any], as_json: bool, as_csv: bool) -> Non
     if as_csv:
         print(_csv(facts), end="")
         return
-    console = open_console()
+    console = open_console(stderr=stderr)
     for each in facts.get("per_tensor", ()), facts.get("totals", ()):
         if each:
             print_table(console, _sums(each))

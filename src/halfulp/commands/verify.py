@@ -7,6 +7,7 @@ Imports typer.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfulp.errors import ArgumentError
-from halfulp.output import Output, check_outputs, write_whole
+from halfulp.output import STDIO, Output, check_outputs, write_whole, written
 from halfulp.terminal import csv_text, open_console, print_line, print_table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from halfulp.conformance.cases import Case
     from halfulp.conformance.results import Run
 
@@ -115,7 +118,7 @@ def verify(
     given = {"--json": as_json, "--csv": as_csv, "--html": html, "--junit": junit}
     given["--markdown"] = markdown
     outputs = [
-        Output(option, path, _ENDINGS[option])
+        Output(option, path, _ENDINGS[option], text=True)
         for option, path in given.items()
         if path is not None
     ]
@@ -137,12 +140,15 @@ def verify(
         print("\n".join(case.name for case in cases))
         return
     if export is not None:
-        print(f"{write_cases(cases, export)} cases written to {export}")
+        count = write_cases(cases, export)
+        # A page or the like may go to stdout.
+        print(f"{count} cases", file=sys.stderr)
+        written(export)
     if not names:
         return
     jobs = jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS)
     runs = _run(names, cases, time_limit, jobs)
-    _show(runs)
+    _show(runs, open_console(stderr=STDIO in given.values()))
     _write(runs, _command(names, quick, pattern), given)
     if not all(run.exact for run in runs):
         raise typer.Exit(1)
@@ -193,10 +199,9 @@ def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> N
             write_whole(path, contents[option]())
 
 
-def _show(runs: Sequence[Run]) -> None:
+def _show(runs: Sequence[Run], console: Console) -> None:
     from halfulp.conformance import report
 
-    console = open_console()
     for run in runs:
         print_table(console, report.matrix_table(run))
         console.print()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +23,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
     DecodeError,
     Message,
 )
-from onnx import ModelProto, TensorProto, ValueInfoProto
+from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 from onnx.serialization import registry
 
 from halfulp import limits
@@ -36,7 +38,7 @@ from halfulp.onnx.tensors import (
     read_tensor,
     tensor_nbytes,
 )
-from halfulp.output import whole_file, write_whole
+from halfulp.output import STDIO, read_stdin, whole_file, write_whole
 
 # Of a message, by protobuf; a larger model has its data in other files.
 _LARGEST = 2**31 - 1
@@ -92,6 +94,14 @@ def load_model(model: Any) -> ModelProto:
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )
+
+
+def given_model(path: Path) -> Path | bytes:
+    """Return what a command line names: a path, or for "-" the bytes of stdin."""
+    if path != STDIO:
+        return path
+    with limits.more_to_look_at():
+        return read_stdin()
 
 
 def load_structure(path: Path) -> ModelProto:
@@ -250,13 +260,14 @@ def load_array(path: Path, declared: int | None = None) -> npt.NDArray[Any]:
     ModelError
         If the file cannot be read, or holds another number of arrays.
     """
-    if path.suffix.lower() == ".pb":
-        return _load_tensor(path)
-    arrays = numpy_arrays(path)
-    if len(arrays) != 1:
-        raise ModelError(f"{the_file(path)} holds {len(arrays)} arrays; allowed: one")
-    sizes = {} if declared is None else {arrays[0].name: declared}
-    return _loaded(path, arrays, sizes)[arrays[0].name]
+    with _stdin_as_file(path) as file:
+        if file.suffix.lower() == ".pb":
+            return _load_tensor(file)
+        arrays = numpy_arrays(file)
+        if len(arrays) != 1:
+            raise ModelError(f"{the_file(file)} holds {len(arrays)} arrays; allowed: one")
+        sizes = {} if declared is None else {arrays[0].name: declared}
+        return _loaded(file, arrays, sizes)[arrays[0].name]
 
 
 def load_arrays(
@@ -277,7 +288,8 @@ def load_arrays(
     ModelError
         If the file cannot be read, is no .npz, or would take more memory.
     """
-    return _loaded(path, _named_arrays(path), declared or {})
+    with _stdin_as_file(path) as file:
+        return _loaded(file, _named_arrays(file), declared or {})
 
 
 def declared_sizes(values: Sequence[ValueInfoProto]) -> dict[str, int]:
@@ -326,25 +338,57 @@ class ExpectedArrays:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write an .npz file of named arrays, whole or not at all.
+    """Write named arrays, whole or not at all: an .npz file, or one as .npy or .pb.
 
     Raises
     ------
     ArgumentError
         If it cannot be written; what was at `path` is still there.
     """
+    ending = path.suffix.lower()
     with whole_file(path) as file:
-        _write_npz(file, arrays)
+        if ending == ".npy":
+            _write_npy(file, *arrays.values())
+        elif ending == ".pb":
+            ((name, array),) = arrays.items()
+            tensor = numpy_helper.from_array(array, name)
+            file.write(tensor.SerializeToString())
+        else:
+            _write_npz(file, arrays)
 
 
 def _write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     # numpy.savez cannot write arrays that are named as one of its parameters.
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
-            # Strings are objects in ONNX's arrays, which only pickle could write.
-            plain = array.astype(np.str_) if array.dtype == object else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, plain, allow_pickle=False)
+                _write_npy(member, array)
+
+
+def _write_npy(file: IO[bytes], array: npt.NDArray[Any]) -> None:
+    # Strings are objects in ONNX's arrays, which only pickle could write.
+    plain = array.astype(np.str_) if array.dtype == object else array
+    np.lib.format.write_array(file, plain, allow_pickle=False)
+
+
+@contextmanager
+def _stdin_as_file(path: Path) -> Iterator[Path]:
+    """Yield `path`, or a file with the content of stdin.
+
+    The readers need a file of some size, which they can read anywhere.
+    """
+    if path != STDIO:
+        yield path
+        return
+    content = read_stdin()
+    ending = ".pb"
+    if content.startswith((b"\x93NUMPY", b"PK")):
+        ending = ".npz" if content.startswith(b"PK") else ".npy"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, f"stdin{ending}")
+        with limits.temporary(Path(folder)):
+            file.write_bytes(content)
+            yield file
 
 
 def _named_arrays(path: Path) -> list[NumpyArray]:
