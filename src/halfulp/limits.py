@@ -22,7 +22,8 @@ LOOKING_MEMORY = 256 << 20
 LOOKING_MEMORY_PER_BYTE = 64
 
 # Nor does it compute for longer, in seconds. 100,000 nodes have 2 MB or more and take
-# 5 s; but where onnx has to convert each, 4,000 of them, of 1 MB with usual names, take 40 s.
+# 5 s; but where onnx has to convert each, 4,000 of them, of 1 MB with usual names,
+# take 40 s.
 LOOKING_TIME = 60
 LOOKING_TIME_PER_MB = 60
 

@@ -305,8 +305,7 @@ def _check_outputs(
 def _load(paths: Sequence[Path], kind: str) -> Run:
     from halfulp.bench.results import joined, load
 
-    stdin = Path("/dev/stdin")
-    runs = [load(stdin if path == STDIO else path) for path in paths]
+    runs = [load(path) for path in paths]
     for path, run in zip(paths, runs, strict=True):
         if run.kind != kind:
             raise ArgumentError(

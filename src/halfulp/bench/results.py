@@ -1,6 +1,6 @@
 """What was measured, and what follows from it by division; as JSON and back.
 
-May import errors and input only.
+May import errors, input and output only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from halfulp.errors import ArgumentError
 from halfulp.input import read_whole
+from halfulp.output import STDIO, read_stdin
 
 SCHEMA = 1
 _MOST_BYTES = 2**26  # of a run
@@ -149,7 +150,7 @@ def row_from(kind: str, values: Mapping[str, Any]) -> Any:
 
 
 def load(path: Path) -> Run:
-    """Return the run that `to_json` wrote.
+    """Return the run that `to_json` wrote; of "-", from stdin.
 
     Raises
     ------
@@ -158,7 +159,7 @@ def load(path: Path) -> Run:
     ArgumentError
         If it holds something else.
     """
-    text = read_whole(path, _MOST_BYTES)
+    text = read_stdin() if path == STDIO else read_whole(path, _MOST_BYTES)
     try:
         content = json.loads(text)
         if content.pop("schema") != SCHEMA:
