@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import html.parser
 import json
 import os
@@ -39,7 +40,9 @@ from halfulp.conformance.report import junit
 from halfulp.conformance.results import Run, result_of
 from halfulp.conformance.runner import run_cases
 from halfulp.conformance.suite import all_cases, choose, quick
+from halfulp.conformance.terms import lines_of
 from halfulp.conformance.verdicts import EXACT, VERDICTS
+from halfulp.conformance.why import explain
 from oracle import bits
 
 TESTS = Path(__file__).parent
@@ -240,6 +243,27 @@ def test_verify_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert names == [case.name for case in quick(choose("uint64"))]
 
 
+def test_verify_runs_a_case_by_its_name_and_tells_all_about_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (case,) = choose("_18_float32_ties_down_last2_")
+    assert verify("halfulp", "--case", case.name) == 0
+    assert f"halfulp: {case.name}\n  exact\n" in capsys.readouterr().out
+    assert verify("fake_backends:one_ulp_high", "--case", case.name) == 1
+    out = capsys.readouterr().out
+    place = (0,) if case.expected is not None and case.expected.ndim == 1 else (0, 0)
+    right = case.expected[place]
+    for text in (
+        "off by 1 ulp: element",
+        case.node,
+        explain(case.exact, case.expected, place),
+        f"expected {right!s} (0x{int(bits(right)):08x})",
+        f"(0x{int(bits(right)) + 1:08x})",
+        *(line[0] for line in lines_of(case, place)),
+    ):
+        assert text in out
+
+
 def test_verify_refuses_bad_arguments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,6 +275,9 @@ def test_verify_refuses_bad_arguments(
     )
     assert "--time-limit is 0" in fail(["halfulp", "--time-limit", "0"], capsys)
     assert "--jobs is 0" in fail(["halfulp", "--jobs", "0"], capsys)
+    assert "no case is called 'ties'" in fail(["halfulp", "--case", "ties"], capsys)
+    both = ["halfulp", "--quick", "--case", all_cases()[0].name]
+    assert "allowed: without --quick and -k" in fail(both, capsys)
     assert "no case has 'x y'" in fail(["halfulp", "-k", "x y"], capsys)
     assert "is no file" in fail(["halfulp", "--html", tmp_path], capsys)
     (tmp_path / "a").touch()
@@ -314,6 +341,7 @@ def test_junit_tells_crashes_as_errors() -> None:
     (error,) = root.iter("error")
     assert error.get("type") == "crashed"
     assert error.get("message") == "crashed: signal 11 <&"
+    assert str(error.text).endswith("\nhalfulp verify fake --case test_vector")
     assert next(root.iter("testsuite")).get("errors") == "1"
 
 
@@ -369,49 +397,143 @@ def test_the_page_escapes_what_a_backend_says() -> None:
     assert text.count("</script>") == 1
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
-def test_the_page_in_a_browser(report: str, tmp_path: Path) -> None:
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+
+
+def in_browser(text: str, script: str, folder: Path, fragment: str = "") -> Any:
+    """What a script gives that runs in a page 390 pixels wide, as JSON.
+
+    It may await `settle()`, and `q` finds an element; errors of scripts are told.
+    """
     assert CHROMIUM is not None
-    path = tmp_path / "x.html"
-    # A click on a cell, then on the first of its cases; errors of scripts are told.
-    script = """<script>
-      window.addEventListener("error", (e) => document.title = "error " + e.message);
-      const cell = [...document.querySelectorAll(".matrix button")].find((b) =>
-        b.dataset.backend === "reference" && b.dataset.class === "absorption" &&
-        b.dataset.type === "float32");
-      cell.click();
-      document.querySelector("#cases summary").click();
+    harness = f"""<script>
+      const q = (selector) => document.querySelector(selector);
+      const settle = () => new Promise((done) => setTimeout(done, 50));
+      const tell = (text) => parent.postMessage(text, "*");
+      window.addEventListener("error", (e) => tell(`error ${{e.message}}`));
+      (async () => {{ {script} }})().then(
+        (given) => tell(JSON.stringify(given)), (error) => tell(`error ${{error}}`));
     </script>"""
-    path.write_text(report.replace("</body>", f"{script}</body>"))
+    (folder / "page.html").write_text(text.replace("</body>", f"{harness}</body>"))
+    # In a frame, since a window of the browser has 500 pixels at least.
+    frame = folder / "frame.html"
+    frame.write_text(
+        f"""<iframe src="page.html{fragment}" width="390" height="800"></iframe>
+        <pre id="told"></pre><script>
+        const told = document.querySelector("#told");
+        window.onmessage = (event) => told.textContent ||= event.data;
+        </script>"""
+    )
     done = subprocess.run(
         [
             CHROMIUM,
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--virtual-time-budget=3000",
+            f"--user-data-dir={folder / 'profile'}",
+            "--virtual-time-budget=5000",
             "--dump-dom",
-            path.as_uri(),
+            frame.as_uri(),
         ],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    dom = done.stdout
-    assert "<title>Conformance of ReduceSumSquare</title>" in dom
-    count = sum(
-        case.class_name == "absorption" and case.type == "float32"
-        for case in quick(all_cases())
-    )
-    assert f'<p id="count" role="status">{count} of ' in dom
-    shown = dom.partition('<ul id="cases">')[2].partition("</ul>")[0]
-    assert shown.count("<li>") == count
-    assert "<details open" in shown
-    (case, *_) = choose("_float32_absorption_few_ones")
-    for text in (case.node, case.why, case.source):
-        assert text in shown
+    given = done.stdout.partition('<pre id="told">')[2].partition("</pre>")[0]
+    return json.loads(html.unescape(given))
+
+
+@needs_chromium
+def test_the_page_opens_with_failures_and_back_undoes_a_filter(
+    report: str, tmp_path: Path
+) -> None:
+    script = """
+      const state = () => ({
+        verdict: q("[name=verdict]").value, class: q("[name=class]").value,
+        name: q("[name=name]").value, count: parseInt(q("#count").textContent),
+        first: q("#cases summary")?.textContent ?? "", hash: location.hash,
+        none: !q("#none").hidden && q("#none").offsetHeight > 0,
+      });
+      const states = [state()];
+      q(".matrix [data-backend=reference][data-class=absorption][data-type=float32]")
+        .click();
+      await settle(); states.push(state());
+      for (const letters of ["x", "xyz"]) {
+        q("[name=name]").value = letters;
+        q("[name=name]").dispatchEvent(new Event("input", { bubbles: true }));
+      }
+      await settle(); states.push(state());
+      history.back(); await settle(); states.push(state());
+      history.back(); await settle(); states.push(state());
+      history.forward(); await settle(); states.push(state());
+      q("#none .all").click(); await settle(); states.push(state());
+      return states;
+    """
+    states = in_browser(report, script, tmp_path)
+    first, cell, nothing, back, start, forward, everything = states
+    runs = [quick_run(name) for name in ("reference", "onnxruntime")]
+    failing = {
+        result.case.name for run in runs for result in run.results if not result.exact
+    }
+    assert (first["verdict"], first["count"]) == ("not exact", len(failing))
+    assert re.search(r"(reference|onnxruntime): \w", first["first"])
+    assert "halfulp:" not in first["first"]
+    wanted = [
+        case
+        for case in {result.case for run in runs for result in run.results}
+        if case.class_name == "absorption" and case.type == "float32"
+    ]
+    assert (cell["class"], cell["count"]) == ("absorption", len(wanted))
+    assert "class=absorption" in cell["hash"]
+    assert nothing["none"]
+    assert (nothing["count"], nothing["first"]) == (0, "")
+    assert back == forward == cell
+    assert start == first
+    assert not cell["none"]
+    assert (everything["verdict"], everything["name"]) == ("any", "")
+    assert everything["count"] > len(failing)
+
+
+@needs_chromium
+def test_the_page_explains_the_worst_element_with_its_row_and_fits_a_phone(
+    report: str, tmp_path: Path
+) -> None:
+    (case,) = choose("_18_float32_absorption_many_ones_last2_")
+    result = next(r for r in quick_run("reference").results if r.case == case)
+    assert not result.exact
+    script = """
+      await settle();
+      const all = [...document.querySelectorAll("#cases details")];
+      for (const details of all.slice(1, 20)) details.open = true;
+      await settle();
+      const width = document.documentElement.scrollWidth;
+      return [q("#cases details[open]").innerText, width, innerWidth];
+    """
+    text, width, window = in_browser(report, script, tmp_path, f"#case={case.name}")
+    assert width <= window == 390
+    lines = lines_of(case, result.verdict.worst)
+    assert case.expected is not None
+    count = case.data.size // case.expected.size
+    assert lines[-1][0].endswith(str([result.verdict.worst[0], count - 1]))
+    wanted = [explain(case.exact, case.expected, result.verdict.worst), case.about]
+    wanted += [case.node, case.source, f"--case {case.name}"]
+    for line in lines:
+        wanted += line[:3]
+    for word in wanted:
+        assert word in text
+
+
+@needs_chromium
+def test_a_page_without_failures_says_so_and_shows_all(tmp_path: Path) -> None:
+    cases = choose("_18_float32_ties_*middle")
+    run = run_cases("halfulp", cases)
+    text = page.page([run], "halfulp verify")
+    assert f"all {len(cases)} cases are exact" in text
+    script = "return [q('#count').textContent, q('#cases').innerText, q('#none').hidden]"
+    count, shown, hidden = in_browser(text, script, tmp_path)
+    assert (count, hidden) == (f"{len(cases)} of {len(cases)} cases", True)
+    assert all(case.name in shown for case in cases)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +61,14 @@ def verify(
             help="Only cases with this in their name; * stands for any text.",
         ),
     ] = "",
+    named: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case",
+            metavar="NAME",
+            help="Only the case of this name, and all about it; may be repeated.",
+        ),
+    ] = None,
     as_list: Annotated[
         bool, typer.Option("--list", help="Print the names of the cases; run nothing.")
     ] = False,
@@ -109,7 +117,7 @@ def verify(
     from halfulp.conformance.backends import check_backend
     from halfulp.conformance.export import check_folder
     from halfulp.conformance.export import export as write_cases
-    from halfulp.conformance.suite import choose
+    from halfulp.conformance.suite import choose, find
     from halfulp.conformance.suite import quick as first_of_each
 
     names = list(dict.fromkeys(backends or ()))
@@ -132,7 +140,9 @@ def verify(
         check_folder(export)
         outputs.append(Output("--export", export, folder=True))
     check_outputs(outputs)
-    cases = choose(pattern)
+    if named and (quick or pattern):
+        raise ArgumentError("--case names all cases; allowed: without --quick and -k")
+    cases = find(dict.fromkeys(named)) if named else choose(pattern)
     if quick:
         cases = first_of_each(cases)
 
@@ -148,8 +158,12 @@ def verify(
         return
     jobs = jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS)
     runs = _run(names, cases, time_limit, jobs)
-    _show(runs, open_console(stderr=STDIO in given.values()))
-    _write(runs, _command(names, quick, pattern), given)
+    console = open_console(stderr=STDIO in given.values())
+    if named:
+        _show_details(runs, console)
+    else:
+        _show(runs, console)
+    _write(runs, _command(names, quick, pattern, named or ()), given)
     if not all(run.exact for run in runs):
         raise typer.Exit(1)
 
@@ -212,9 +226,26 @@ def _show(runs: Sequence[Run], console: Console) -> None:
         lines = list(report.examples(run))
         if lines:
             console.print(f"\n{run.backend}, the first case of each verdict:")
-        for line in lines:
-            text = line.lstrip()
-            print_line(console, text, len(line) - len(text))
+        _print_lines(console, lines)
+    if not all(run.exact for run in runs):
+        console.print()
+        print_line(console, "--case NAME runs a case again, and tells all about it.")
+
+
+def _show_details(runs: Sequence[Run], console: Console) -> None:
+    """Show all about each case, for each backend."""
+    from halfulp.conformance import report
+
+    for run in runs:
+        for result in run.results:
+            console.print(f"{run.backend}: {result.case.name}")
+            _print_lines(console, report.details(result))
+
+
+def _print_lines(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        text = line.lstrip()
+        print_line(console, text, len(line) - len(text))
 
 
 def _csv(runs: Sequence[Run]) -> str:
@@ -231,9 +262,11 @@ def _csv(runs: Sequence[Run]) -> str:
     return csv_text((*head, "verdict", "ulps", "text", "known_failure"), rows)
 
 
-def _command(names: Sequence[str], quick: bool, pattern: str) -> str:
+def _command(
+    names: Sequence[str], quick: bool, pattern: str, named: Sequence[str]
+) -> str:
     """What to type for these cases."""
-    words = ["halfulp verify", *names]
+    words = ["halfulp verify", *names, *(f"--case {name}" for name in named)]
     if quick:
         words.append("--quick")
     if pattern:

@@ -79,6 +79,9 @@ class Case:
         Where to read more.
     kind : str
         Of sum, within the class, where it has several.
+    hard : pair of int, optional
+        Where in each sum the terms are that make it hard: from the first of them to
+        one past the last.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Case:
     note: str = ""
     source: str = DOCUMENTATION
     kind: str = ""
+    hard: tuple[int, int] | None = None
 
     @property
     def version(self) -> int:
@@ -163,17 +167,20 @@ class Case:
         return result
 
     @cached_property
-    def why(self) -> str:
-        """Why the right result is right."""
+    def about(self) -> str:
+        """What the case is about: its note, and the shape of the result."""
         if self.expected is None:
             return self.note
         keeps = self.keepdims != 0
-        sentences = [
-            self.note,
-            reduction(self.data.ndim, self.reduced, keeps, self.expected),
-            explain(self.exact, self.expected),
-        ]
-        return " ".join(filter(None, sentences))
+        shape = reduction(self.data.ndim, self.reduced, keeps, self.expected)
+        return f"{self.note} {shape}".strip()
+
+    @cached_property
+    def why(self) -> str:
+        """Why the right result is right."""
+        if self.expected is None:
+            return self.about
+        return f"{self.about} {explain(self.exact, self.expected)}"
 
     def model(self) -> tuple[ModelProto, dict[str, Array]]:
         """Return the model, and the inputs to feed."""

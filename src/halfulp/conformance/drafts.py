@@ -33,6 +33,8 @@ class Draft:
         Default: the one that introduced the version.
     kind : str, optional
         Of the class; `--quick` takes a case of each.
+    hard : pair of int, optional
+        As of a case.
     """
 
     class_name: str
@@ -45,6 +47,7 @@ class Draft:
     note: str = ""
     opset: int | None = None
     kind: str = ""
+    hard: tuple[int, int] | None = None
 
 
 # From random numbers and a number of terms: the terms that make a sum hard, and the

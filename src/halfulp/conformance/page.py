@@ -1,6 +1,7 @@
-"""Runs as one page of HTML: matrices, and every case with what was given and got.
+"""Runs as one page of HTML: what failed first, every case explained, and matrices.
 
-May import backends, bits, cases, html, report, results, summary and verdicts only.
+May import backends, bits, cases, html, report, results, summary, terms, verdicts and why
+only.
 Its style and script are the files page.css and page.js beside it.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -25,9 +27,12 @@ from halfulp.conformance.summary import (
     matrix,
     totals,
 )
+from halfulp.conformance.terms import lines_of
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
+from halfulp.conformance.why import explain, hardest
 from halfulp.html import document, escape
 
+_ORDER = {word: place for place, word in enumerate(VERDICTS)}
 # Of a badge or a cell; the other verdicts are bad.
 _COLOURS = {EXACT: "good", ULPS: "warn", REFUSED: ""}
 
@@ -57,30 +62,57 @@ def page(runs: Sequence[Run], command: str) -> str:
 def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
     yield '<main id="main" tabindex="-1">'
     yield "<h1>Conformance of ReduceSumSquare</h1>"
-    yield f"<p>Written by <code>{escape(command)}</code> on {runs[0].date}.</p>"
     yield "<ul>"
+    for run in runs:
+        yield f"<li>{_outcome(run)}</li>"
+    yield "</ul>"
+    parts = {"list": "Cases", "matrix": "Classes and types", "totals": "Verdicts"}
+    links = (f'<a class="to" href="#{name}">{text}</a>' for name, text in parts.items())
+    yield f"<p>{' · '.join(links)}</p>"
+    yield '<h2 id="list">Cases</h2>'
+    yield "<noscript><p>The list of cases needs JavaScript.</p></noscript>"
+    yield from _filters(runs)
+    yield '<p id="count" role="status"></p>'
+    yield '<p id="none" hidden>No case matches all of these. '
+    yield '<button class="all" type="button">Show all cases</button></p>'
+    yield '<ul id="cases"></ul><button id="more" type="button" hidden>Show more</button>'
+    yield f'<h2 id="matrix">Classes and types</h2><p>{escape(LEGEND)} '
+    yield "A cell shows its cases above.</p>"
+    yield '<div class="backends">'
+    for run in runs:
+        yield from _matrix(run)
+    yield "</div><dl>"
+    for name in classes_in(runs):
+        yield f"<dt>{escape(name)}</dt><dd>{escape(CLASSES[name])}</dd>"
+    yield '</dl><h2 id="totals">Verdicts</h2>'
+    yield from _totals(runs)
+    yield "<dl>"
+    for name, text in VERDICTS.items():
+        yield f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
+    yield "</dl><h2>Backends</h2><ul>"
     for run in runs:
         what = escape(describe(run.backend)).replace("`", "")
         yield f"<li><strong>{escape(run.title)}</strong>: {what}</li>"
     yield "</ul>"
-    yield from _totals(runs)
-    yield f"<p>{escape(LEGEND)} A cell shows its cases below.</p>"
-    yield '<div class="backends">'
-    for run in runs:
-        yield from _matrix(run)
-    yield "</div>"
-    yield '<h2 id="list">Cases</h2>'
-    yield "<noscript><p>The list of cases needs JavaScript.</p></noscript>"
-    yield from _filters(runs)
-    yield '<p id="count" role="status"></p><ul id="cases"></ul>'
-    yield '<button id="more" type="button" hidden>Show more</button>'
-    yield "<h2>Classes</h2><dl>"
-    for name in classes_in(runs):
-        yield f"<dt>{escape(name)}</dt><dd>{escape(CLASSES[name])}</dd>"
-    yield "</dl><h2>Verdicts</h2><dl>"
-    for name, text in VERDICTS.items():
-        yield f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
-    yield "</dl></main>"
+    yield f"<p>Written by <code>{escape(command)}</code> on {runs[0].date}, "
+    yield f"{escape(runs[0].machine)}.</p></main>"
+
+
+def _outcome(run: Run) -> str:
+    """What came of a run, in a sentence."""
+    counts = totals(run)
+    bad = [
+        f'<span class="badge {_COLOURS.get(word, "bad")}">{counts[word]:,} {word}</span>'
+        for word in VERDICTS
+        if word != EXACT and counts[word]
+    ]
+    known = sum(result.known is not None for result in run.results)
+    failed = len(run.results) - counts[EXACT]
+    which = "the others" if known == failed else f"{known:,} of the others"
+    reasons = f"; {which} fail for a known reason" if known else ""
+    exact = f"{counts[EXACT]:,} of" if bad else "all"
+    what = f"{exact} {len(run.results):,} cases are exact{reasons}."
+    return f"<strong>{escape(run.backend)}</strong>: {what} {' '.join(bad)}"
 
 
 def _totals(runs: Sequence[Run]) -> Iterator[str]:
@@ -131,19 +163,19 @@ def _filters(runs: Sequence[Run]) -> Iterator[str]:
     versions = sorted({r.case.version for run in runs for r in run.results})
     verdicts = [word for word in VERDICTS if word in words]
     yield '<form class="filters">'
-    yield _select("verdict", ["not exact", *verdicts])
+    yield _select("verdict", ["not exact", *verdicts], "any")
     yield _select("backend", [run.backend for run in runs])
     yield _select("class", classes_in(runs))
     yield _select("type", dict.fromkeys(r.case.type for run in runs for r in run.results))
     yield _select("version", map(str, versions))
     yield '<label>name <input name="name" type="search"></label>'
-    yield '<button id="all" type="button">Show all</button></form>'
+    yield '<button class="all" type="button">Show all</button></form>'
 
 
-def _select(name: str, values: Iterable[str]) -> str:
+def _select(name: str, values: Iterable[str], any_value: str = "") -> str:
     options = "".join(f"<option>{escape(value)}</option>" for value in values)
     return (
-        f'<label>{name} <select name="{name}"><option value="">any</option>'
+        f'<label>{name} <select name="{name}"><option value="{any_value}">any</option>'
         f"{options}</select></label>"
     )
 
@@ -151,47 +183,95 @@ def _select(name: str, values: Iterable[str]) -> str:
 def _data(runs: Sequence[Run]) -> dict[str, Any]:
     cases = {result.case.name: result.case for run in runs for result in run.results}
     by_name = [{result.case.name: result for result in run.results} for run in runs]
+    found = [
+        (case, [results.get(name) for results in by_name]) for name, case in cases.items()
+    ]
+    # Failures come first: those without a known reason, then the worst verdicts.
+    found.sort(key=lambda item: _urgency(item[1]))
     return {
         "backends": [run.backend for run in runs],
+        "quoted": {run.backend: shlex.quote(run.backend) for run in runs},
         "colours": _COLOURS,
         "tolerance": TOLERANCE.removeprefix("passes at "),
-        "cases": [
-            _case(case, [results.get(name) for results in by_name])
-            for name, case in cases.items()
-        ],
+        "failures": not all(run.exact for run in runs),
+        "cases": [_case(case, results) for case, results in found],
     }
 
 
+def _urgency(results: Sequence[Result | None]) -> tuple[bool, bool, int]:
+    bad = [result for result in results if result is not None and not result.exact]
+    worst = max((_ORDER[result.verdict.word] for result in bad), default=0)
+    return not bad, all(result.known for result in bad), -worst
+
+
 def _case(case: Case, results: Sequence[Result | None]) -> dict[str, Any]:
-    _, feeds = case.model()
+    worst = [result.verdict.worst for result in results if result is not None]
+    places = [place for place in worst if place is not None]
+    first = None
+    if case.expected is not None and case.expected.size:
+        first = hardest(case.exact, case.expected)
+        places = places or [first]
     return {
         "name": case.name,
         "class": case.class_name,
         "type": case.type,
         "version": case.version,
         "node": case.node,
-        "why": case.why,
+        "about": case.about,
         "source": case.source,
-        "inputs": [[name, *_array(array)] for name, array in feeds.items()],
+        "hardest": None if first is None else _key(first),
+        "explained": {_key(place): _explained(case, place) for place in places},
         "expected": None if case.expected is None else _array(case.expected),
         "results": [_result(result) for result in results],
     }
 
 
-def _array(array: Array) -> list[Any]:
-    return [array.dtype.name, array.shape, array.size, first_values(array)]
+def _key(place: tuple[int, ...]) -> str:
+    return str(list(place))
 
 
-def _result(result: Result | None) -> list[Any] | None:
+def _explained(case: Case, place: tuple[int, ...]) -> dict[str, Any]:
+    """Why an element is what it is, and the terms that it is the sum of."""
+    assert case.expected is not None
+    return {
+        "why": explain(case.exact, case.expected, place),
+        "of": f" of element {list(place)}" if case.expected.size > 1 else "",
+        "count": case.data.size // case.expected.size,
+        "terms": lines_of(case, place),
+    }
+
+
+def _array(array: Array) -> dict[str, Any]:
+    return {
+        "type": array.dtype.name,
+        "shape": array.shape,
+        "size": array.size,
+        "rows": first_values(array),
+    }
+
+
+def _result(result: Result | None) -> dict[str, Any] | None:
     """The verdict; type, shape and values of what is not exact; why that is known."""
     if result is None:
         return None
     verdict, got, expected = result.verdict, result.got, result.case.expected
-    facts = [verdict.word, verdict.ulps, verdict.passes_at_onnx_tolerance, verdict.text]
-    if got is None or result.exact:
-        return [*facts, "", [], [], result.known]
+    if result.exact:
+        return {"verdict": verdict.word}
+    facts: dict[str, Any] = {
+        "verdict": verdict.word,
+        "ulps": verdict.ulps,
+        "passes": verdict.passes_at_onnx_tolerance,
+        "text": verdict.text,
+        "known": result.known,
+        "place": None if verdict.worst is None else _key(verdict.worst),
+        "type": "",
+        "rows": [],
+    }
+    if got is None:
+        return facts
     rows = first_values(got, verdict.worst)
     if expected is not None and expected.shape == got.shape:
         right = first_values(expected, verdict.worst)
         rows = [[*r, *g[1:]] for r, g in zip(right, rows, strict=True)]
-    return [*facts, got.dtype.name, got.shape, rows, result.known]
+    shape = {"type": got.dtype.name, "shape": got.shape, "size": got.size}
+    return facts | shape | {"rows": rows}

@@ -46,7 +46,8 @@ _LAYOUTS = (
 _OUTPUTS = (1, 200, 3, 33)
 # Around the widths of vectors and blocks, and one past them.
 _LENGTHS = (128, 9, 1001, 64, 65, 17, 1000, 8, 129, 16, 7)
-_PLACES = ("at the end", "at the front", "in the middle")
+# Of the other terms, the share that stands before the hard ones.
+_PLACES = (("at the end", 1.0), ("at the front", 0.0), ("in the middle", 0.5))
 _KEEPDIMS = (0, 1, None, 1, 0, 0, 1)
 _NEGATIVE_AXES = (False, True, False, False, True)
 
@@ -82,9 +83,9 @@ def _place(
     outputs = _OUTPUTS[k % len(_OUTPUTS)] if "k" in layout else 1
     if outputs * length > _LARGEST:
         outputs = max((n for n in _OUTPUTS if n * length <= _LARGEST), default=1)
-    where = _PLACES[k % len(_PLACES)]
+    where, share = _PLACES[k % len(_PLACES)]
     parts = [hard.terms(rng, length) for _ in range(min(outputs, _DISTINCT))]
-    rows = _rows(parts, where)
+    rows, span = _rows(parts, share)
     data = _shaped(rows[np.arange(outputs) % len(rows)], layout)
     axes: Any = [axis for axis, letter in enumerate(layout) if letter == "r"]
     form = None
@@ -95,7 +96,7 @@ def _place(
     count = rows.shape[1]
     detail = f"{hard.kind}_{word}{len(layout)}_{outputs}x{count}"
     notes = [hard.note]
-    if len(parts[0][1]):
+    if span != (0, count):
         detail += f"_{where.split()[-1]}"
         notes.append(f"The hard terms are {where} of each {count}.")
     else:
@@ -110,20 +111,26 @@ def _place(
         None,
         " ".join(filter(None, notes)),
         kind=hard.kind,
+        hard=span,
     )
 
 
-def _rows(parts: list[tuple[Array, Array]], where: str) -> Array:
-    """A row for each sum: its terms with the hard ones together at a place."""
+def _rows(
+    parts: list[tuple[Array, Array]], share: float
+) -> tuple[Array, tuple[int, int]]:
+    """A row for each sum, its hard terms together; and from where to where they are."""
     length = max(len(hard) + len(others) for hard, others in parts)
     rows = np.zeros((len(parts), length), parts[0][0].dtype)
+    starts, stops = [], []
     for row, (hard, others) in zip(rows, parts, strict=True):
-        before = {"at the end": len(others), "at the front": 0}.get(
-            where, len(others) // 2
-        )
-        terms = np.concatenate([others[:before], hard, others[before:]])
-        row[length - len(terms) if where == "at the end" else 0 :][: len(terms)] = terms
-    return rows
+        start = int(share * (length - len(hard)))
+        stop = start + len(hard)
+        rest = np.zeros(length - len(hard), row.dtype)
+        rest[: len(others)] = others
+        row[:] = np.concatenate([rest[:start], hard, rest[start:]])
+        starts.append(start)
+        stops.append(stop)
+    return rows, (min(starts), max(stops))
 
 
 def _shaped(rows: Array, layout: str) -> Array:

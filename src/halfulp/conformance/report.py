@@ -1,10 +1,12 @@
 """Runs as tables for the terminal, as Markdown and as JUnit's XML.
 
-May import backends, cases, results, summary and verdicts only; and rich.
+May import backends, bits, cases, results, summary, terms, verdicts and why only; and
+rich.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
@@ -14,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.backends import describe
+from halfulp.conformance.bits import Array, bits
 from halfulp.conformance.cases import CLASSES
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.summary import (
@@ -23,7 +26,9 @@ from halfulp.conformance.summary import (
     matrix,
     totals,
 )
+from halfulp.conformance.terms import lines_of
 from halfulp.conformance.verdicts import CRASHED, EXACT, HUNG, REFUSED, ULPS, VERDICTS
+from halfulp.conformance.why import explain, hardest
 
 _INTRODUCTION = (
     "What backends give on the cases of `halfulp verify`: inputs of ReduceSumSquare that "
@@ -88,6 +93,30 @@ def examples(run: Run) -> Iterator[str]:
             yield f"  {text[:_LONGEST]}{'...' * (len(text) > _LONGEST)}"
 
 
+def details(result: Result) -> Iterator[str]:
+    """Yield lines: all about a case, and about the element of it that is worst."""
+    case, verdict = result.case, result.verdict
+    yield f"  {_words(result)}"
+    if result.known:
+        yield f"  Known: {result.known}"
+    yield f"  {case.node}"
+    yield f"  {case.about}"
+    if case.expected is None or not case.expected.size:
+        return
+    place = verdict.worst
+    if place is None:
+        place = hardest(case.exact, case.expected)
+    yield f"  {explain(case.exact, case.expected, place)}"
+    yield f"  expected {_value(case.expected, place)}"
+    if result.got is not None and result.got.shape == case.expected.shape:
+        yield f"  got {_value(result.got, place)}"
+    of = f" of element {list(place)}" if case.expected.size > 1 else ""
+    yield f"  The terms{of}:"
+    for index, value, code, is_hard in lines_of(case, place):
+        hard = " (hard)" if is_hard else ""
+        yield "    " + "  ".join(filter(None, (index, value, code))) + hard
+
+
 def markdown(runs: Sequence[Run], command: str) -> str:
     """Return runs as a page of Markdown."""
     lines = ["# Conformance", "", _INTRODUCTION, ""]
@@ -138,13 +167,13 @@ def junit(runs: Sequence[Run]) -> bytes:
         for name, value in run.versions.items():
             ElementTree.SubElement(properties, "property", name=name, value=value)
         for result in run.results:
-            _add_junit_case(suite, result)
+            _add_junit_case(suite, run.backend, result)
     ElementTree.indent(root)
     text: str = ElementTree.tostring(root, encoding="unicode")
     return b"<?xml version='1.0' encoding='utf-8'?>\n" + text.encode() + b"\n"
 
 
-def _add_junit_case(suite: ElementTree.Element, result: Result) -> None:
+def _add_junit_case(suite: ElementTree.Element, backend: str, result: Result) -> None:
     case = result.case
     class_name = f"{case.type}.{case.class_name.replace(' ', '_')}"
     element = ElementTree.SubElement(
@@ -155,7 +184,8 @@ def _add_junit_case(suite: ElementTree.Element, result: Result) -> None:
         return
     tag = "error" if word in (CRASHED, HUNG) else "failure"
     failure = ElementTree.SubElement(element, tag, type=word, message=_words(result))
-    failure.text = f"{case.node}\n{case.why}\n{result.known or ''}"
+    again = f"halfulp verify {shlex.quote(backend)} --case {case.name}"
+    failure.text = "\n".join([case.node, case.why, result.known or "", again])
 
 
 def _words(result: Result) -> str:
@@ -164,6 +194,12 @@ def _words(result: Result) -> str:
     plural = "" if verdict.ulps == 1 else "s"
     word = f"off by {verdict.ulps} ulp{plural}" if verdict.word == ULPS else verdict.word
     return f"{word}: {verdict.text}" if verdict.text else word
+
+
+def _value(array: Array, place: tuple[int, ...]) -> str:
+    """An element in decimal and its bits."""
+    width = 2 * array.dtype.itemsize
+    return f"{array[place]!s} (0x{int(bits(array)[place]):0{width}x})"
 
 
 def _totals_rows(runs: Sequence[Run]) -> list[list[str]]:

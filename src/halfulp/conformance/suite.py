@@ -67,6 +67,23 @@ def choose(pattern: str) -> list[Case]:
     return chosen
 
 
+def find(names: Iterable[str]) -> list[Case]:
+    """Return the cases of these names.
+
+    Raises
+    ------
+    ArgumentError
+        If there is none of a name.
+    """
+    cases = {case.name: case for case in all_cases()}
+    for name in names:
+        if name not in cases:
+            raise ArgumentError(
+                f"no case is called {name!r}; allowed: a name that --list prints"
+            )
+    return [cases[name] for name in names]
+
+
 def _drafts(version: OperatorVersion, dtype: DType, allowed: bool) -> Iterator[Draft]:
     if not allowed:
         data = small_values((2, 3), dtype)
@@ -114,4 +131,5 @@ def _case(draft: Draft, version: OperatorVersion, dtype: DType) -> Case:
         draft.noop_with_empty_axes,
         draft.note,
         kind=draft.kind,
+        hard=draft.hard,
     )

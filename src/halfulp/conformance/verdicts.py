@@ -98,9 +98,9 @@ def _judge_answer(expected: Array, answer: Answer) -> Verdict:
         return Verdict(WRONG_TYPE, None, False, text)
     got = answer.array
     passes = _passes(expected, got)
-    errors = [
-        _error(e, g) for e, g in zip(expected.reshape(-1), got.reshape(-1), strict=True)
-    ]
+    pairs = zip(expected.reshape(-1), got.reshape(-1), strict=True)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        errors = [_error(right, given) for right, given in pairs]
     # A wrong value is worse than any number of ulps.
     greatest = max(errors, key=lambda error: (error is None, error or 0), default=0)
     if greatest == 0:
