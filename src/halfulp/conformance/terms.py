@@ -50,7 +50,7 @@ def lines_of(case: Case, place: tuple[int, ...]) -> list[Line]:
         which = at(start) if count == 1 else f"{at(start)} to {at(stop - 1)}"
         times = "" if count == 1 else f", {count} times"
         code = f"0x{int(hexes[start]):0{2 * row.dtype.itemsize}x}"
-        is_hard = hard is not None and hard[0] <= start < hard[1]
+        is_hard = hard is not None and hard[0] <= start < stop <= hard[1]
         lines.append((which, f"{row[start]!s}{times}", code, is_hard))
     return lines
 
