@@ -25,9 +25,11 @@ from google.protobuf.message import DecodeError, Message
 
 import halfulp
 from halfulp.cli import main
+from halfulp.onnx import check_model, convert_opset, expand, fuse, infer_shapes
 from halfulp.onnx.evaluate import PreparedModel
 from halfulp.onnx.files import load_array
 from halfulp.onnx.nodes import walk
+from hostile_nodes import hostile_node
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,14 @@ def model(data: bytes) -> None:
             prepared.run(feeds)
 
 
+def node(data: bytes) -> None:
+    """A node of any operator, through all that does not run it."""
+    proto = hostile_node(data)
+    for look in (check_model, infer_shapes, fuse, expand, lambda m: convert_opset(m, 21)):
+        with suppress(halfulp.HalfulpError):
+            look(proto)
+
+
 def _zeros(declared: onnx.TypeProto) -> Any:
     tensor = declared.tensor_type
     shape = [
@@ -183,6 +193,7 @@ def sum_onnx(data: bytes) -> None:
 TARGETS = {
     "axes": Target(axes),
     "model": Target(model, onnx.ModelProto),
+    "node": Target(node),
     "npy": Target(npy),
     "state": Target(state),
     "sum_npy": Target(sum_npy),

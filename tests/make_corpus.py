@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 import halfulp
+from hostile_nodes import SCHEMAS
 from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -52,6 +53,26 @@ def _models() -> dict[str, bytes]:
     for case in reports("reject"):
         texts[f"rejected_{case['opset']}_{case['axes_form']}"] = report_model(case)[0]
     return {name: proto.SerializeToString() for name, proto in texts.items()}
+
+
+def _nodes() -> dict[str, bytes]:
+    """Nodes that crash the shape inference of onnx 1.23, with its list of operators."""
+    index = {(s.name, s.since_version): i for i, s in enumerate(SCHEMAS)}
+    data = [5, 0, 0, 1, 2, 2, 3]  # a tensor of the first type allowed, of shape [2, 3]
+    rest = {
+        ("GatherND", 13): [2, *data, 5, 0, 0, 1, 1, 0, 1, 1, 6],
+        ("LayerNormalization", 17): [2, *data, *data, 2, 1, 12],
+        ("Split", 18): [1, *data, 3, 0, 1, 1],
+        ("EyeLike", 22): [1, 1, 1, 1, 1],
+        ("RegexFullMatch", 20): [1, 1, 1],
+        ("DictVectorizer", 1): [1, 1, 1],
+        ("LabelEncoder", 1): [1, 1, 1],
+        ("TreeEnsemble", 5): [1, 1, 1],
+    }
+    return {
+        name.lower(): bytes([*divmod(index[name, version], 256), *choices])
+        for (name, version), choices in rest.items()
+    }
 
 
 def _tensors() -> dict[str, bytes]:
@@ -134,6 +155,7 @@ def _weights() -> dict[str, bytes]:
 SEEDS = {
     "axes": _axes,
     "model": _models,
+    "node": _nodes,
     "npy": _arrays,
     "state": _states,
     "sum_npy": _arrays,
