@@ -1,12 +1,13 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
-// May include accumulator.h, parallel.h, processors.h and reduce.h only, besides nanobind's and
-// NumPy's C interfaces. Arguments are taken in no type that nanobind makes by allocating: it
-// does not expect that to fail.
+// May include accumulator.h, parallel.h, processors.h, reduce.h and watch.h only, besides
+// nanobind's and NumPy's C interfaces. Arguments are taken in no type that nanobind makes by
+// allocating: it does not expect that to fail.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "parallel.h"
 #include "processors.h"
 #include "reduce.h"
+#include "watch.h"
 
 namespace nb = nanobind;
 
@@ -46,19 +48,77 @@ namespace {
 class Unlocked {
  public:
   Unlocked() : thread_(PyEval_SaveThread()) {}
-  ~Unlocked() {
+  ~Unlocked() { lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+  // Runs the handlers of signals that have come, and tells whether one raised an exception, as
+  // that of Ctrl-C does.
+  bool is_interrupted() {
+    lock();
+    const bool raised = PyErr_CheckSignals() != 0;
+    thread_ = PyEval_SaveThread();
+    return raised;
+  }
+
+ private:
+  void lock() const {
     try {
       PyEval_RestoreThread(thread_);
     } catch (...) {
       wait_for_the_end();
     }
   }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
 
- private:
   PyThreadState* thread_;
 };
+
+// Whether this is the thread that Python runs handlers of signals on.
+bool handles_signals() {
+  const nb::object main = nb::module_::import_("threading").attr("main_thread")();
+  return nb::cast<unsigned long>(main.attr("ident")) == PyThread_get_thread_ident();
+}
+
+enum class Length {
+  short_,  // others would wait longer for the lock than for the work
+  middle,
+  long_,  // long enough to want to interrupt it
+};
+
+// Runs f(watch), without the lock unless it is short. With a watch, which a long call has on
+// the thread that handles signals, it may be interrupted: f then works on a copy of what it
+// would change in place.
+template <class F>
+void run_unlocked(Length length, bool is_heard, F f) {
+  std::optional<Unlocked> unlocked;
+  if (length != Length::short_) unlocked.emplace();
+  std::optional<Watch> watch;
+  if (is_heard) watch.emplace([&] { return unlocked->is_interrupted(); });
+  try {
+    f(watch ? &*watch : nullptr);
+  } catch (const Interrupted&) {
+    unlocked.reset();
+    throw nb::python_error();
+  }
+}
+
+// Work on items that each take less than a microsecond.
+constexpr npy_intp kFewItems = 1 << 12;
+constexpr npy_intp kManyItems = 1 << 20;
+
+Length length_of(npy_intp items) {
+  if (items <= kFewItems) return Length::short_;
+  return items <= kManyItems ? Length::middle : Length::long_;
+}
+
+// Calls f(i) for each item until it returns false.
+template <class F>
+void for_each_item(npy_intp items, Watch* watch, F f) {
+  for (npy_intp i = 0; i < items; ++i) {
+    if (watch && i % kFewItems == 0) watch->look();
+    if (!f(i)) return;
+  }
+}
 
 // What nanobind calls instead of a function. Python code that the function runs may give the
 // lock away and ask for it again.
@@ -183,8 +243,19 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
   throw nb::python_error();
 }
 
-// For less, others would wait longer for the lock than for the work.
-constexpr npy_intp kReleaseLock = 4096;
+Length length_of(PyArrayObject* data, const Plan& plan) {
+  if (is_long(plan)) return Length::long_;
+  return PyArray_SIZE(data) <= kFewItems ? Length::short_ : Length::middle;
+}
+
+nb::object new_array(Type type, int rank, const npy_intp* shape) {
+  PyArray_Descr* descr = PyArray_DescrFromType(numpy_number(type));
+  if (!descr) throw nb::python_error();
+  nb::object array = nb::steal(
+      PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape, nullptr, nullptr, 0, nullptr));
+  if (!array.is_valid()) throw nb::python_error();
+  return array;
+}
 
 // Arguments were checked by the Python faces; what would corrupt memory is checked again.
 nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int type_code,
@@ -212,67 +283,95 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
     }
   }
 
-  nb::object result;
-  if (out.is_none()) {
-    const int number = numpy_number(output_format->type);
-    PyArray_Descr* descr = PyArray_DescrFromType(number);
-    if (!descr) throw nb::python_error();
-    result = nb::steal(PyArray_NewFromDescr(&PyArray_Type, descr, result_rank, shape, nullptr,
-                                            nullptr, 0, nullptr));
-    if (!result.is_valid()) throw nb::python_error();
-  } else {
+  if (!out.is_none()) {
     PyArrayObject* target = as_array(out);
     if (type_of(target) != output_format->type || !PyArray_ISCARRAY(target) ||
         PyArray_NDIM(target) != result_rank ||
         !PyArray_CompareLists(PyArray_DIMS(target), shape, result_rank)) {
       throw nb::value_error("out does not fit");
     }
-    result = nb::borrow(out);
   }
 
   const Plan plan = plan_of(array, is_reduced, output_format->bytes);
+  const Length length = length_of(array, plan);
+  const bool is_heard = length == Length::long_ && handles_signals();
+  const nb::object result = out.is_none() || is_heard
+                                ? new_array(output_format->type, result_rank, shape)
+                                : nb::borrow(out);
   Request request;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
-  request.output = reinterpret_cast<std::byte*>(
-      PyArray_BYTES(reinterpret_cast<PyArrayObject*>(result.ptr())));
+  request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
   request.input_type = *input_type;
   request.output_type = output_format->type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = checked && !output_format->is_float;
   std::optional<SumOverflow> overflow;
-  {
-    std::optional<Unlocked> unlocked;
-    if (PyArray_SIZE(array) > kReleaseLock) unlocked.emplace();
+  run_unlocked(length, is_heard, [&](Watch* watch) {
+    request.watch = watch;
     try {
       reduce(plan, request, own_threads());
     } catch (const SumOverflow& caught) {
       overflow = caught;
+      return;
     }
-  }
+    if (!out.is_none() && is_heard) {
+      std::memcpy(PyArray_DATA(as_array(out)), request.output, PyArray_NBYTES(as_array(out)));
+    }
+  });
   if (overflow) {
     raise_overflow(as_array(result), overflow->output / output_format->bytes,
                    int_from(overflow->sum));
   }
+  return out.is_none() ? result : nb::borrow(out);
+}
+
+// What a SumSquare holds, as an array of uint64: how many squares each sum is of, and then
+// the states of all sums.
+struct Sums {
+  Sums(nb::handle object, const Format& format)
+      : array(as_array(object)), digits(sum_format(format).state_digits) {
+    const bool is_flat = PyArray_TYPE(array) == NPY_UINT64 && PyArray_ISCARRAY(array) &&
+                         PyArray_NDIM(array) == 1 && PyArray_SIZE(array) > 0;
+    if (!is_flat || (PyArray_SIZE(array) - 1) % digits != 0) {
+      throw nb::value_error("no sums of this type");
+    }
+    size = (PyArray_SIZE(array) - 1) / digits;
+  }
+
+  std::uint64_t& count() const { return *static_cast<std::uint64_t*>(PyArray_DATA(array)); }
+  std::uint64_t* state(npy_intp i) const { return &count() + 1 + i * digits; }
+
+  PyArrayObject* array;
+  int digits;
+  npy_intp size;
+};
+
+// Calls add(sums, from, watch) to add to sums: to those in `object` where they are, if nothing
+// can interrupt it, else to new ones that begin as a copy of `from`, which add makes. Returns
+// the sums that hold all, with `count` squares more.
+template <class F>
+nb::object add_to_sums(nb::handle object, const Format& format, std::uint64_t count,
+                       Length length, F add) {
+  const Sums from(object, format);
+  if (count > kMostTerms - std::min(kMostTerms, from.count())) {
+    PyErr_SetString(PyExc_OverflowError, "too many squares");
+    throw nb::python_error();
+  }
+  const bool is_heard = length == Length::long_ && handles_signals();
+  nb::object result =
+      is_heard ? new_array(Type::uint64, 1, PyArray_DIMS(from.array)) : nb::borrow(object);
+  const Sums sums(result, format);
+  run_unlocked(length, is_heard, [&](Watch* watch) {
+    add(sums, from, watch);
+    sums.count() = from.count() + count;
+  });
   return result;
 }
 
-// An array of states: an output a row, in uint64.
-struct StateRows {
-  StateRows(nb::handle object, const Format& format) : array(as_array(object)) {
-    if (PyArray_TYPE(array) != NPY_UINT64 || !PyArray_ISCARRAY(array) ||
-        PyArray_NDIM(array) != 2 || PyArray_DIM(array, 1) != sum_format(format).state_digits) {
-      throw nb::value_error("no states of this type");
-    }
-    count = PyArray_DIM(array, 0);
-  }
-
-  std::uint64_t* state(npy_intp i) const {
-    return static_cast<std::uint64_t*>(PyArray_DATA(array)) + i * PyArray_DIM(array, 1);
-  }
-
-  PyArrayObject* array;
-  npy_intp count;
-};
+// Copies a state, unless it is there already.
+void copy_state(const Sums& sums, const Sums& from, npy_intp i) {
+  if (sums.array != from.array) std::copy_n(from.state(i), from.digits, sums.state(i));
+}
 
 const Format& format_of_code(int type_code) {
   const Format* format = find_format(static_cast<Type>(type_code));
@@ -286,83 +385,97 @@ nb::tuple state_format(int type_code) {
 }
 
 // Python checked the shapes; what would corrupt memory is checked again.
-void update_states(nb::handle states, nb::handle data, nb::handle axes) {
+nb::object update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
   PyArrayObject* array = as_array(data);
   const std::optional<Type> type = type_of(array);
   if (!type) throw nb::type_error("no such element type");
   const Format& format = format_of(*type);
-  const StateRows target(states, format);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
-  npy_intp outputs = 1;
-  for (int i = 0; i < PyArray_NDIM(array); ++i) {
-    if (!is_reduced[i]) outputs *= PyArray_DIM(array, i);
-  }
-  if (outputs != target.count) throw nb::value_error("states do not fit");
-  const int state_bytes = static_cast<int>(PyArray_DIM(target.array, 1)) * 8;
-  const Plan plan = plan_of(array, is_reduced, state_bytes);
+  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).state_digits);
+  if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
   Request request;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
-  request.output = reinterpret_cast<std::byte*>(target.state(0));
   request.input_type = request.output_type = *type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = false;
   request.states = true;
-  std::optional<Unlocked> unlocked;
-  if (PyArray_SIZE(array) > kReleaseLock) unlocked.emplace();
-  reduce(plan, request, own_threads());
+  return add_to_sums(sums, format, plan.reduced.count(), length_of(array, plan),
+                     [&](const Sums& target, const Sums& from, Watch* watch) {
+                       for_each_item(from.size, watch, [&](npy_intp i) {
+                         copy_state(target, from, i);
+                         return target.array != from.array;
+                       });
+                       request.output = reinterpret_cast<std::byte*>(target.state(0));
+                       request.watch = watch;
+                       reduce(plan, request, own_threads());
+                     });
 }
 
-void merge_states(nb::handle states, nb::handle more, int type_code) {
+nb::object merge_sums(nb::handle sums, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
-  const StateRows target(states, format);
-  const StateRows source(more, format);
-  if (target.count != source.count) throw nb::value_error("states do not fit");
-  const Unlocked unlocked;
-  for (npy_intp i = 0; i < target.count; ++i) {
-    add_to_state(format, target.state(i), source.state(i));
-  }
+  const Sums source(more, format);
+  if (Sums(sums, format).size != source.size) throw nb::value_error("sums do not fit");
+  return add_to_sums(sums, format, source.count(), length_of(source.size),
+                     [&](const Sums& target, const Sums& from, Watch* watch) {
+                       for_each_item(from.size, watch, [&](npy_intp i) {
+                         copy_state(target, from, i);
+                         add_to_state(format, target.state(i), source.state(i));
+                         return true;
+                       });
+                     });
 }
 
-nb::object round_states(nb::handle states, nb::tuple shape, int type_code, int output_code,
-                        bool checked) {
+nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int output_code,
+                      bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
-  const StateRows source(states, format);
+  const Sums source(sums, format);
   if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
   npy_intp lengths[kMaxRank];
   const int rank = static_cast<int>(shape.size());
   if (rank > kMaxRank) throw nb::value_error("too many axes");
   for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
-  const nb::object result =
-      nb::steal(PyArray_SimpleNew(rank, lengths, numpy_number(output.type)));
-  if (!result.is_valid()) throw nb::python_error();
-  if (PyArray_SIZE(as_array(result)) != source.count)
+  const nb::object result = new_array(output.type, rank, lengths);
+  if (PyArray_SIZE(as_array(result)) != source.size)
     throw nb::value_error("shape does not fit");
-  char* next = PyArray_BYTES(as_array(result));
+  char* const results = PyArray_BYTES(as_array(result));
   const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
-  for (npy_intp i = 0; i < source.count; ++i, next += output.bytes) {
-    const std::uint64_t* state = source.state(i);
-    if (checked && !output.is_float &&
-        (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
-      nb::object sum = nb::str("2**127 or more");
-      if ((state[1] & kTopBit) == 0) sum = int_from({state[0], state[1], 0});
-      raise_overflow(as_array(result), i, sum);
-    }
-    const std::uint64_t rounded = round_sum(format, state, output);
-    std::memcpy(next, &rounded, output.bytes);
+  npy_intp overflow = -1;
+  const Length length = length_of(source.size);
+  run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
+    for_each_item(source.size, watch, [&](npy_intp i) {
+      const std::uint64_t* state = source.state(i);
+      if (checked && !output.is_float &&
+          (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
+        overflow = i;
+        return false;
+      }
+      const std::uint64_t rounded = round_sum(format, state, output);
+      std::memcpy(results + i * output.bytes, &rounded, output.bytes);
+      return true;
+    });
+  });
+  if (overflow >= 0) {
+    const std::uint64_t* state = source.state(overflow);
+    nb::object sum = nb::str("2**127 or more");
+    if ((state[1] & kTopBit) == 0) sum = int_from({state[0], state[1], 0});
+    raise_overflow(as_array(result), overflow, sum);
   }
   return result;
 }
 
-bool are_states(nb::handle states, int type_code, std::uint64_t terms) {
+bool are_sums(nb::handle sums, int type_code) {
   const Format& format = format_of_code(type_code);
-  const StateRows source(states, format);
-  if (terms > kMostTerms) return false;
-  for (npy_intp i = 0; i < source.count; ++i) {
-    if (!is_state(format, source.state(i), terms)) return false;
-  }
-  return true;
+  const Sums source(sums, format);
+  bool all = source.count() <= kMostTerms;
+  const Length length = length_of(source.size);
+  run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
+    for_each_item(source.size, watch, [&](npy_intp i) {
+      return all = all && is_state(format, source.state(i), source.count());
+    });
+  });
+  return all;
 }
 
 struct DlpackType {
@@ -498,26 +611,25 @@ NB_MODULE(_core, module) {
   module.def("state_format", &Bound<&state_format>::call, nb::arg("type_code"),
              nb::sig("def state_format(type_code: int) -> tuple[int, int]"),
              "Of a state of a type: its digits of 64 bits, and the exponent of its unit.");
-  module.def("update_states", &Bound<&update_states>::call, nb::arg("states"), nb::arg("data"),
+  module.def("update_sums", &Bound<&update_sums>::call, nb::arg("sums"), nb::arg("data"),
              nb::arg("axes").none(),
-             nb::sig("def update_states(states: numpy.ndarray, data: numpy.ndarray, "
-                     "axes: tuple[int, ...] | None) -> None"),
-             "Add the squares along normalized axes to states, an output a row.");
-  module.def("merge_states", &Bound<&merge_states>::call, nb::arg("states"), nb::arg("more"),
+             nb::sig("def update_sums(sums: numpy.ndarray, data: numpy.ndarray, "
+                     "axes: tuple[int, ...] | None) -> numpy.ndarray"),
+             "Add the squares along normalized axes to sums, a count and states: in place, or "
+             "in a new array if the call may be interrupted.");
+  module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("sums"), nb::arg("more"),
              nb::arg("type_code"),
-             nb::sig("def merge_states(states: numpy.ndarray, more: numpy.ndarray, "
-                     "type_code: int) -> None"),
-             "Add each state of the second array to that of the first.");
-  module.def("round_states", &Bound<&round_states>::call, nb::arg("states"), nb::arg("shape"),
+             nb::sig("def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, "
+                     "type_code: int) -> numpy.ndarray"),
+             "Add the second sums to the first, as update_sums does.");
+  module.def("round_sums", &Bound<&round_sums>::call, nb::arg("sums"), nb::arg("shape"),
              nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
-             nb::sig("def round_states(states: numpy.ndarray, shape: tuple[int, ...], "
+             nb::sig("def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], "
                      "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
-             "The sums of the states in an array of a shape, rounded once to a type.");
-  module.def("are_states", &Bound<&are_states>::call, nb::arg("states"), nb::arg("type_code"),
-             nb::arg("terms"),
-             nb::sig("def are_states(states: numpy.ndarray, type_code: int, "
-                     "terms: int) -> bool"),
-             "Whether so many terms can have these states.");
+             "The sums in an array of a shape, rounded once to a type.");
+  module.def("are_sums", &Bound<&are_sums>::call, nb::arg("sums"), nb::arg("type_code"),
+             nb::sig("def are_sums(sums: numpy.ndarray, type_code: int) -> bool"),
+             "Whether so many terms as are counted can have these states.");
   module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule"),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");

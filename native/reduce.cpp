@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -28,6 +30,22 @@ constexpr std::int64_t kSmallestTile = 256;
 
 // A matrix of fewer columns is folded to this many.
 constexpr std::int64_t kFoldedColumns = 512;
+
+// The most elements that a kernel gets at once: a few milliseconds' work. Such pieces consist
+// of whole blocks of every kernel: of rows at most 2^18 columns, of columns 2^11 rows.
+constexpr std::int64_t kPiece = std::int64_t{1} << 23;
+constexpr std::int64_t kPieceColumns = kPiece / 8;
+constexpr std::int64_t kRowsUnit = 8;  // rows that a kernel sums at once, at most
+constexpr std::int64_t kColumnsUnit = 2048;
+
+// Elements after which a thread looks whether it shall end; and how many an element counts
+// that is read alone, from a page of its own perhaps.
+constexpr std::int64_t kLookEvery = std::int64_t{1} << 15;
+constexpr std::int64_t kAlone = 16;
+constexpr std::ptrdiff_t kNearBytes = 64;
+
+// A call of more elements is long: it takes up to 50 nanoseconds for each.
+constexpr double kLongElements = 1 << 22;
 
 // Outputs of a columns tile that lie this near share cache lines.
 constexpr std::int64_t kNearColumns = 16;
@@ -91,6 +109,7 @@ class Workspace {
   std::byte* states() { return states_; }
   Workspace& folded() { return *folded_; }
 
+  std::int64_t unseen = 0;  // elements since the last look
   States sums;
   States grids;
   std::uint64_t* results;  // of the output's type, side by side
@@ -272,8 +291,16 @@ class Reduction {
     std::atomic<std::size_t> next_worker{0};
     std::exception_ptr failure;
     std::int64_t failed_item = items;
+    int running = 0;
+    std::optional<std::condition_variable> ended;
+    const bool watched = request_.watch && workers > 1;
+    if (watched) ended.emplace();
     const auto work = [&] {
       std::int64_t item = 0;
+      if (watched) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        ++running;
+      }
       try {
         const StandardModes modes;
         const std::size_t worker = next_worker.fetch_add(1);
@@ -292,16 +319,29 @@ class Reduction {
         }
         next_item.store(items);
       }
+      if (!watched) return;
+      // Nothing would be heard while the thread that asks waits for others to end.
+      std::unique_lock<std::mutex> lock(mutex_);
+      --running;
+      ended->notify_all();
+      while (std::this_thread::get_id() == caller_ && running > 0) {
+        ended->wait_for(lock, Watch::kInterval);
+        lock.unlock();
+        request_.watch->ends();
+        lock.lock();
+      }
     };
     if (workers > 1) {
       executor_.run(static_cast<int>(workers), std::ref(work));  // by reference: no memory
     } else {
       work();
     }
+    if (request_.watch) request_.watch->look();
     if (failure) std::rethrow_exception(failure);
   }
 
   void run_task(std::int64_t task, Workspace& workspace) {
+    look(workspace, 1);
     std::ptrdiff_t input = plan_.input_offset;
     std::ptrdiff_t output = plan_.output_offset;
     std::int64_t row = task / tiles_per_row_;
@@ -532,29 +572,47 @@ class Reduction {
     }
   }
 
-  // Adds a matrix to the states, through a packed copy of a part at a time unless its
+  // Adds a matrix to the states, a piece at a time, and through a packed copy of it unless its
   // elements can be read where they are.
   void add_block(Function kernel, const std::byte* data, std::int64_t rows,
                  std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
                  const States& states, bool fresh, Workspace& workspace) {
-    if (readable(stride)) {
-      kernel(data, row_stride, rows, columns, states, fresh, workspace.scratch());
-      return;
-    }
-    const std::int64_t width = std::min<std::int64_t>(columns, kPackBytes / bytes_);
-    const std::int64_t height = std::max<std::int64_t>(1, kPackBytes / bytes_ / width);
     const bool by_rows = plan_.layout == Layout::rows;
+    const bool direct = readable(stride);
+    std::int64_t width = columns;
+    std::int64_t height = rows;
+    if (!direct || rows * columns > kPiece) {
+      const std::int64_t most = direct ? kPiece : kPackBytes / bytes_;
+      const std::int64_t unit = direct ? (by_rows ? kRowsUnit : kColumnsUnit) : 1;
+      width = std::min(columns, direct ? kPieceColumns : most);
+      height = std::max(unit, most / width / unit * unit);
+    }
     for (std::int64_t i = 0; i < rows; i += height) {
       for (std::int64_t j = 0; j < columns; j += width) {
+        const std::byte* piece = data + i * row_stride + j * stride;
         const std::int64_t m = std::min(height, rows - i);
         const std::int64_t n = std::min(width, columns - j);
-        pack(workspace.packed(), data + i * row_stride + j * stride, m, row_stride, n, stride,
-             bytes_, request_.byte_swapped);
+        std::ptrdiff_t piece_stride = row_stride;
+        if (!direct) {
+          pack(workspace.packed(), piece, m, row_stride, n, stride, bytes_,
+               request_.byte_swapped);
+          piece = workspace.packed();
+          piece_stride = n * bytes_;
+        }
         const bool first = fresh && (by_rows ? j : i) == 0;
-        kernel(workspace.packed(), n * bytes_, m, n, states + (by_rows ? i : j), first,
+        kernel(piece, piece_stride, m, n, states + (by_rows ? i : j), first,
                workspace.scratch());
+        look(workspace, direct ? m * n : m * n * kAlone);
       }
     }
+  }
+
+  // Ends the call if it is interrupted, after so many elements more.
+  void look(Workspace& workspace, std::int64_t elements) const {
+    workspace.unseen += elements;
+    if (workspace.unseen < kLookEvery) return;
+    workspace.unseen = 0;
+    if (request_.watch) request_.watch->look();
   }
 
   // The result of one output from its exact sum.
@@ -573,12 +631,14 @@ class Reduction {
   // Adds the terms of one output to its exact sum.
   void add_exactly(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
                    Workspace& workspace) const {
-    for_each_chunk(reduced, input, workspace,
-                   [&](const std::byte* data, std::int64_t n) { add_run(data, n, digits); });
+    for_each_chunk(reduced, input, workspace, [&](const std::byte* data, std::int64_t n) {
+      add_run(data, n, digits, workspace);
+    });
   }
 
   // Adds the squares of n elements side by side to an exact sum.
-  void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits) const {
+  void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
+               Workspace& workspace) const {
     constexpr std::int64_t kColumns = kExactColumns;
     constexpr std::int64_t kRows = 16;
     std::int64_t part[kMostParts][kRows];
@@ -597,7 +657,9 @@ class Reduction {
         }
       }
       n -= rows * columns;
+      look(workspace, rows * columns);
     }
+    look(workspace, n);
     exactly_.add_squares(digits, data, n);
   }
 
@@ -656,6 +718,7 @@ class Reduction {
         const std::int64_t n = std::min(width, columns - j);
         pack(workspace.packed(), data + i * inner.input + j * kept_.input, m, inner.input, n,
              kept_.input, bytes_, request_.byte_swapped);
+        look(workspace, m * n * kAlone);
         const StateArray some = {states.first + j * states.stride, states.stride, n};
         add_columns(workspace.packed(), m, n * bytes_, n, some, workspace);
       }
@@ -666,6 +729,7 @@ class Reduction {
   void add_columns(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
                    std::int64_t columns, const StateArray& states, Workspace& workspace) const {
     if (rows < kFewRows) {
+      look(workspace, rows * columns);
       for (std::int64_t i = 0; i < rows; ++i, data += row_stride) {
         for (std::int64_t j = 0; j < columns; ++j) {
           exactly_.add_squares_to_state(states(j), data + j * bytes_, 1);
@@ -678,6 +742,7 @@ class Reduction {
         std::max<std::int64_t>(8, std::min(wanted, exact_rows_of(request_.input_type)));
     for (std::int64_t row = 0; row < rows; row += height, data += height * row_stride) {
       const std::int64_t m = std::min(height, rows - row);
+      look(workspace, m * columns);
       const Parts& parts = workspace.parts;
       const std::size_t count =
           exact_columns_(data, row_stride, m, columns, parts, workspace.scratch());
@@ -711,6 +776,7 @@ class Reduction {
         pack(workspace.packed(), data + i * inner.input, 1, 0, n, inner.input, bytes_,
              request_.byte_swapped);
         f(workspace.packed(), n);
+        look(workspace, n * kAlone);
       }
     });
   }
@@ -719,12 +785,11 @@ class Reduction {
   bool readable(std::ptrdiff_t stride) const { return stride == bytes_ && whole_elements_; }
 
   bool has_whole_elements() const {
-    const auto first = reinterpret_cast<std::uintptr_t>(request_.input + plan_.input_offset);
-    bool whole = !request_.byte_swapped && first % bytes_ == 0;
+    auto all = reinterpret_cast<std::uintptr_t>(request_.input + plan_.input_offset);
     for (const Loops* loops : {&plan_.kept, &plan_.reduced}) {
-      for (int i = 0; i < loops->size; ++i) whole &= loops->loops[i].input % bytes_ == 0;
+      for (int i = 0; i < loops->size; ++i) all |= loops->loops[i].input;
     }
-    return whole;
+    return !request_.byte_swapped && (all & (bytes_ - 1)) == 0;
   }
 
   // Whether n columns of so many rows are to be folded.
@@ -760,9 +825,22 @@ class Reduction {
   std::vector<std::unique_ptr<Workspace>> workspaces_;       // one for each worker
   std::vector<std::unique_ptr<Workspace>> part_workspaces_;  // the same, within a task
   std::mutex mutex_;
+  const std::thread::id caller_ = std::this_thread::get_id();
 };
 
 }  // namespace
+
+bool is_long(const Plan& plan) {
+  double elements = 1;
+  for (const Loops* loops : {&plan.kept, &plan.reduced}) {
+    elements *= static_cast<double>(std::max<std::int64_t>(1, loops->count()));
+  }
+  const Loop& kept = plan.kept.innermost();
+  const Loop& reduced = plan.reduced.innermost();
+  const bool near = (kept.count > 1 && kept.input <= kNearBytes) ||
+                    (reduced.count > 1 && reduced.input <= kNearBytes);
+  return elements * (near ? 1 : kAlone) > kLongElements;
+}
 
 void reduce(const Plan& plan, const Request& request, const Executor& executor) {
   Reduction(plan, request, executor).run();

@@ -1,5 +1,5 @@
 // The whole operator: plan -> kernels -> exact sums where needed -> rounded results.
-// May include parallel.h and plan.h only.
+// May include parallel.h, plan.h and watch.h only.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 
 #include "parallel.h"
 #include "plan.h"
+#include "watch.h"
 
 namespace halfulp {
 
@@ -20,6 +21,7 @@ struct Request {
   // Whether the outputs are states, see accumulator.h, to which the squares are added. The
   // output type means nothing then.
   bool states = false;
+  Watch* watch = nullptr;  // what may end the call early, if anything
 };
 
 // A checked sum that does not fit: of those found, the first in the order of the plan's
@@ -28,6 +30,9 @@ struct SumOverflow {
   std::uint64_t sum[3];
   std::ptrdiff_t output;  // bytes from the first output to its
 };
+
+// Whether a reduction may take longer than some tens of milliseconds.
+bool is_long(const Plan& plan);
 
 // Writes every output that `plan` describes. Scratch memory is at most 1 MiB up to 16
 // threads, and 64 KiB for each more.

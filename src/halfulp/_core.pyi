@@ -11,17 +11,19 @@ def state_format(type_code: int) -> tuple[int, int]:
     Of a state of a type: its digits of 64 bits, and the exponent of its unit.
     """
 
-def update_states(states: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
-    """Add the squares along normalized axes to states, an output a row."""
+def update_sums(sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> numpy.ndarray:
+    """
+    Add the squares along normalized axes to sums, a count and states: in place, or in a new array if the call may be interrupted.
+    """
 
-def merge_states(states: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
-    """Add each state of the second array to that of the first."""
+def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> numpy.ndarray:
+    """Add the second sums to the first, as update_sums does."""
 
-def round_states(states: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
-    """The sums of the states in an array of a shape, rounded once to a type."""
+def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
+    """The sums in an array of a shape, rounded once to a type."""
 
-def are_states(states: numpy.ndarray, type_code: int, terms: int) -> bool:
-    """Whether so many terms can have these states."""
+def are_sums(sums: numpy.ndarray, type_code: int) -> bool:
+    """Whether so many terms as are counted can have these states."""
 
 def import_dlpack(capsule: object) -> numpy.ndarray:
     """A NumPy view of the memory of a DLPack capsule."""

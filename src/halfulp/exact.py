@@ -6,7 +6,7 @@ May import arrays, element_types, labels and spec.rules only; NumPy serves to vi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,9 @@ from halfulp.spec.rules import normalize_axes, reduced_shape
 
 # Of each float type: bits of the significand field, bits of the exponent field.
 _FIELDS = {"bfloat16": (7, 8), "float16": (10, 5), "float": (23, 8), "double": (52, 11)}
+
+# Elements that are taken as Python numbers at once.
+_PIECE = 2**16
 
 
 def exact_sum_square(
@@ -77,12 +80,15 @@ def exact_sum_square(
 
 
 def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | float:
-    native = row.astype(row.dtype.newbyteorder("="))
+    # Some at a time: long lists take memory, and making them cannot be interrupted.
+    pieces = (row[i : i + _PIECE] for i in range(0, len(row), _PIECE))
+    native = (piece.astype(row.dtype.newbyteorder("=")) for piece in pieces)
     if kind.kind == "integer":
-        values: list[int] = native.tolist()
-        return sum(value * value for value in values)
+        integers: Iterator[int] = (n for piece in native for n in piece.tolist())
+        return sum(n * n for n in integers)
     significand_bits, exponent_bits = _FIELDS[kind.name]
-    bits: list[int] = native.view(f"u{native.dtype.itemsize}").tolist()
+    unsigned = f"u{row.dtype.itemsize}"
+    bits = (value for piece in native for value in piece.view(unsigned).tolist())
     all_ones = 2**exponent_bits - 1
     total = 0  # in units of the least positive number, squared
     infinite = False

@@ -96,7 +96,9 @@ class SumSquare:
     True
     """
 
-    __slots__ = ("_count", "_element", "_shape", "_states")
+    # The sums are one array of uint64, the count and then the states, which no interrupt
+    # can part: they change by one call in C, or by one store of a new array.
+    __slots__ = ("_element", "_shape", "_sums")
 
     def __init__(
         self, type: str | npt.DTypeLike, shape: int | Sequence[int] = ()
@@ -105,20 +107,23 @@ class SumSquare:
         normal = _check_shape(shape, element)
         digits, _ = _core.state_format(element.code)
         try:
-            states = np.zeros((math.prod(normal), digits), np.uint64)
+            sums = np.zeros(1 + math.prod(normal) * digits, np.uint64)
         except MemoryError as error:
             raise ArgumentError(
                 f"shape is {normal}; allowed: one whose sums, {8 * digits} bytes each, "
                 "fit in memory"
             ) from error
-        self._set(element, normal, 0, states)
+        self._set(element, normal, sums)
 
-    def _set(
-        self, element: ElementType, shape: tuple[int, ...], count: int, states: Array
-    ) -> Self:
-        self._element, self._shape, self._count = element, shape, count
-        self._states = states
+    def _set(self, element: ElementType, shape: tuple[int, ...], sums: Array) -> Self:
+        self._element, self._shape, self._sums = element, shape, sums
         return self
+
+    @property
+    def _states(self) -> Array:
+        """The digits of each sum, as a view."""
+        digits, _ = _core.state_format(self._element.code)
+        return self._sums[1:].reshape(math.prod(self._shape), digits)
 
     @property
     def type(self) -> str:
@@ -138,7 +143,7 @@ class SumSquare:
     @property
     def count(self) -> int:
         """How many squares each sum is of; at most 2**63 - 1."""
-        return self._count
+        return int(self._sums[0])
 
     @property
     def nbytes(self) -> int:
@@ -147,7 +152,7 @@ class SumSquare:
         For each sum 24 for float16, 80 for bfloat16 and float, 536 for double, 16 for
         integers.
         """
-        return self._states.nbytes
+        return self._sums.nbytes - self._sums.itemsize
 
     def update(self, array: Any, axis: int | Sequence[int] | None = None) -> Self:
         """Add the squares of an array.
@@ -173,6 +178,12 @@ class SumSquare:
             Before any work, if an argument is not allowed.
         SumOverflowError
             Before any work, if there would be more than 2**63 - 1 squares in a sum.
+
+        Notes
+        -----
+        However it fails or is interrupted, the sums are as they were, or hold the whole
+        array: `count` tells. A long call in the main thread (of some 4 million elements
+        or more) needs memory for a copy of the sums, to be interruptible by Ctrl-C.
         """
         data, _ = as_array(array, "array")
         if data.dtype.newbyteorder("=") != self.dtype:
@@ -191,9 +202,10 @@ class SumSquare:
                 f"array of shape {data.shape} without axes {axes} has shape {kept}; "
                 f"allowed: {self._shape}, that of the sums"
             )
-        count = self._counted(math.prod(data.shape[i] for i in axes))
-        _core.update_states(self._states, data, axes)
-        self._count = count
+        try:
+            self._sums = _core.update_sums(self._sums, data, axes)
+        except OverflowError:
+            raise self._too_many(math.prod(data.shape[i] for i in axes)) from None
         return self
 
     def merge(self, other: SumSquare) -> Self:
@@ -225,18 +237,17 @@ class SumSquare:
                 f"other has type {other.type} and shape {other.shape}; allowed: "
                 f"{self.type} and {self.shape}, those of this object"
             )
-        count = self._counted(other._count)
-        _core.merge_states(self._states, other._states, self._element.code)
-        self._count = count
+        try:
+            self._sums = _core.merge_sums(self._sums, other._sums, self._element.code)
+        except OverflowError:
+            raise self._too_many(other.count) from None
         return self
 
-    def _counted(self, more: int) -> int:
-        count = self._count + more
-        if count > _MOST_TERMS:
-            raise SumOverflowError(
-                f"the sums would be of {count} squares each; allowed: {_MOST_TERMS}"
-            )
-        return count
+    def _too_many(self, more: int) -> SumOverflowError:
+        return SumOverflowError(
+            f"the sums would be of {self.count + more} squares each; "
+            f"allowed: {_MOST_TERMS}"
+        )
 
     def __add__(self, other: object) -> Self:
         if not isinstance(other, SumSquare):
@@ -282,8 +293,8 @@ class SumSquare:
             target = target_type(target, dtype, None)
         if overflow not in ("wrap", "raise"):
             raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
-        return _core.round_states(
-            self._states,
+        return _core.round_sums(
+            self._sums,
             self._shape,
             self._element.code,
             target.code,
@@ -304,8 +315,9 @@ class SumSquare:
         SumOverflowError
             If a sum of integers is 2**127 or more, which it does not hold.
         """
-        result = np.empty(len(self._states), dtype=object)
-        for i, state in enumerate(self._states):
+        states = self._states
+        result = np.empty(len(states), dtype=object)
+        for i, state in enumerate(states):
             result[i] = self._exact(
                 int.from_bytes(state.astype("<u8").tobytes(), "little")
             )
@@ -342,8 +354,8 @@ class SumSquare:
         bytes
             24, and 8 for each axis, and `nbytes`. Equal objects give equal bytes.
         """
-        rest = struct.pack(f"<Q{len(self._shape)}Q", self._count, *self._shape)
-        rest += self._states.astype("<u8", copy=False).tobytes()
+        rest = struct.pack(f"<Q{len(self._shape)}Q", self.count, *self._shape)
+        rest += self._sums[1:].astype("<u8", copy=False).tobytes()
         head = _HEAD.pack(_MAGIC, _VERSION, self._element.code, len(self._shape), 0, 0)
         head = head[:_BEFORE_CRC]
         return head + struct.pack("<I", zlib.crc32(rest, zlib.crc32(head))) + rest
@@ -401,14 +413,13 @@ class SumSquare:
         if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
             raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
         normal = _check_shape(shape, element)
-        raw = np.frombuffer(view[start:], "<u8").astype(np.uint64)
-        states = raw.reshape(math.prod(normal), digits)
-        if not _core.are_states(states, code, count):
+        sums = _joined(count, np.frombuffer(view[start:], "<u8"))
+        if not _core.are_sums(sums, code):
             raise ArgumentError(
                 f"the bytes of a SumSquare hold what {count} squares of {element.name} "
                 "cannot sum up to"
             )
-        return cls.__new__(cls)._set(element, normal, count, states)
+        return cls.__new__(cls)._set(element, normal, sums)
 
     def astype(self, type: str | npt.DTypeLike) -> Self:
         """Return the same sums as an object of a wider type.
@@ -446,7 +457,7 @@ class SumSquare:
                 f"{', '.join(_WIDER[self.type])}"
             )
         wide = self.__class__(element.name, self._shape)
-        wide._count = self._count
+        wide._sums[0] = self._sums[0]
         digits, exponent = _core.state_format(self._element.code)
         wide_digits, wide_exponent = _core.state_format(element.code)
         shift = exponent - wide_exponent
@@ -516,12 +527,14 @@ class SumSquare:
             turned = states.reshape(*normal[::-1], states.shape[1])
             turned = turned.transpose(*reversed(range(len(normal))), len(normal))
             states = np.ascontiguousarray(turned).reshape(states.shape)
-        return cls.__new__(cls)._set(parts[0]._element, normal, parts[0].count, states)
+        return cls.__new__(cls)._set(
+            parts[0]._element, normal, _joined(parts[0].count, states)
+        )
 
     def copy(self) -> Self:
         """Return a copy that shares nothing with this object."""
         new = self.__class__.__new__(self.__class__)
-        return new._set(self._element, self._shape, self._count, self._states.copy())
+        return new._set(self._element, self._shape, self._sums.copy())
 
     def __copy__(self) -> Self:
         return self.copy()
@@ -539,14 +552,20 @@ class SumSquare:
         return (
             self._element is other._element
             and self._shape == other._shape
-            and self._count == other._count
-            and np.array_equal(self._states, other._states)
+            and np.array_equal(self._sums, other._sums)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<SumSquare: {self.type}, shape {self._shape}, count {self._count}>"
+        return f"<SumSquare: {self.type}, shape {self._shape}, count {self.count}>"
+
+
+def _joined(count: int, states: Array) -> Array:
+    sums = np.empty(1 + states.size, np.uint64)
+    sums[0] = count
+    sums[1:] = states.ravel()
+    return sums
 
 
 def _from_bytes(data: bytes) -> SumSquare:

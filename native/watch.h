@@ -1,0 +1,52 @@
+// Ends long calls early, as for Ctrl-C. May include modes.h only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "modes.h"
+
+namespace halfulp {
+
+// What a call throws that ends early. Its outputs may be written in part.
+struct Interrupted {};
+
+// Asks now and then whether a call shall end early.
+class Watch {
+ public:
+  // It shall if `interrupted` says so, which the thread that makes this asks, in its own modes.
+  explicit Watch(std::function<bool()> interrupted)
+      : interrupted_(std::move(interrupted)), next_(Clock::now() + kInterval) {}
+
+  // Whether the call shall end. All threads of the call look between pieces of work that take
+  // a few milliseconds at most.
+  bool ends() {
+    if (ends_.load(std::memory_order_relaxed)) return true;
+    if (std::this_thread::get_id() != thread_ || Clock::now() < next_) return false;
+    const OtherModes modes(modes_);
+    if (interrupted_()) ends_.store(true, std::memory_order_relaxed);
+    next_ = Clock::now() + kInterval;
+    return ends_.load(std::memory_order_relaxed);
+  }
+
+  void look() {
+    if (ends()) throw Interrupted{};
+  }
+
+  // Long enough that asking costs nothing, short enough that nobody waits.
+  static constexpr std::chrono::milliseconds kInterval{100};
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::function<bool()> interrupted_;
+  Modes modes_;
+  std::thread::id thread_ = std::this_thread::get_id();
+  Clock::time_point next_;
+  std::atomic<bool> ends_{false};
+};
+
+}  // namespace halfulp
