@@ -823,7 +823,8 @@ def test_the_command_writes_a_model_and_says_what_it_did(
         "opset 18 to 13, IR version 8",
         "node #0 (output 'y')",
         "  ReduceSumSquare-18 is now ReduceSumSquare-13; axes [1] as an attribute",
-        "ran both 6 times on small integers, random numbers, special values:",
+        "ran both 6 times in reference on small integers, random numbers, special "
+        "values:",
         "  input 'x': float [2, 3, 4]",
         "  input 'c': bool []",
         "  input 'n': int64 []",

@@ -1,29 +1,35 @@
 """Which engine runs a model: ONNX Runtime, or onnx's reference evaluator.
 
-May import errors, faults, onnx.evaluate and the module onnxruntime of halfulp.
-ReduceSumSquare runs in halfulp with either.
+May import errors, faults, spec.rules, the module onnxruntime of halfulp and, of onnx,
+evaluate, files, inputs, survey and validate. ReduceSumSquare runs in halfulp with either.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnx import ModelProto, TensorProto, ValueInfoProto
+from onnx.helper import make_tensor_value_info
+
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.faults import model_errors
-from halfulp.onnx.evaluate import PreparedModel
+from halfulp.onnx.evaluate import PreparedModel, copies
+from halfulp.onnx.files import is_binary, load_model
+from halfulp.onnx.inputs import check_inputs
+from halfulp.onnx.survey import survey
+from halfulp.onnx.validate import check_types
+from halfulp.spec.rules import OPERATOR
 
 ENGINES = ("onnxruntime", "reference")
 
 # For ONNX Runtime's log: what is fatal. Errors are raised too.
 _FATAL = 4
-
-
-_Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,68 +57,200 @@ def check_engine(name: str | None) -> None:
         raise ArgumentError(f"--engine is {name!r}; allowed: {' or '.join(ENGINES)}")
 
 
-def run_in_engine(
-    model: Path | bytes,
-    prepared: PreparedModel,
-    feeds: Mapping[str, Any],
-    name: str | None,
-) -> Outcome:
-    """Run a model.
+class OpenModel:
+    """A model that is ready to run in an engine.
+
+    Our operator is checked first, whatever the engine; the rest is up to the engine.
 
     Parameters
     ----------
-    model : pathlib.Path or bytes
-        For ONNX Runtime.
-    prepared : PreparedModel
-        The same, for the reference evaluator.
-    feeds : mapping of str to array
-        As `prepared.check_inputs` returns them.
+    model : pathlib.Path, bytes or onnx.ModelProto
     name : str, optional
-        Default: ONNX Runtime, unless it is not installed or fails; what it refuses,
-        the reference evaluator may run.
+        Of the engine. Default: ONNX Runtime, unless it is not installed or fails; what it
+        refuses, the reference evaluator may run.
+
+    Attributes
+    ----------
+    inputs, outputs : sequence of onnx.ValueInfoProto
+        As the model declares them.
+    defaults : frozenset of str
+        The inputs that may be left out.
 
     Raises
     ------
     EngineError
         If ONNX Runtime is asked for and missing.
     ModelError
-        If the engine refuses the model, or fails.
+        If the engine refuses the model.
+    UnsupportedTypeError, AxesError, ArgumentError
+        If a ReduceSumSquare node breaks the rules of its version.
     """
-    if name != "reference":
+
+    def __init__(self, model: Path | bytes | ModelProto, name: str | None) -> None:
+        self._model, self._name = model, name
+        self._opened: RuntimeModel | PreparedModel
+        if name == "reference":
+            self._opened = PreparedModel(model)
+            return
         try:
-            engine, run = _onnxruntime(model)
-            return _timed(engine, run, feeds)
+            self._opened = RuntimeModel(model)
+        except _OurError as error:
+            raise error.error from None
         except HalfulpError:
-            if name == "onnxruntime":
+            if name is not None:
                 raise
-    return _timed("reference", prepared.run, feeds)
+            self._opened = PreparedModel(model)
+
+    @property
+    def inputs(self) -> Sequence[ValueInfoProto]:
+        return self._opened.inputs
+
+    @property
+    def outputs(self) -> Sequence[ValueInfoProto]:
+        return self._opened.outputs
+
+    @property
+    def defaults(self) -> frozenset[str]:
+        return self._opened.defaults
+
+    def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what to feed, after every check that needs no run."""
+        try:
+            return self._opened.check_inputs(inputs)
+        except _OurError as error:
+            raise error.error from None
+
+    def run(self, feeds: Mapping[str, Any]) -> Outcome:
+        """Run the model on what `check_inputs` returned.
+
+        Raises
+        ------
+        ModelError
+            If it fails.
+        """
+        try:
+            return self._run(feeds)
+        except HalfulpError as error:
+            if self._name is not None or isinstance(self._opened, PreparedModel):
+                raise
+            try:
+                self._opened = PreparedModel(self._model)
+            except HalfulpError:
+                raise error from None
+        return self._run(feeds)
+
+    def _run(self, feeds: Mapping[str, Any]) -> Outcome:
+        engine = getattr(self._opened, "engine", "reference")
+        start = time.perf_counter()
+        outputs = self._opened.run(feeds)
+        return Outcome(engine, outputs, time.perf_counter() - start)
 
 
-def _timed(engine: str, run: _Run, feeds: Mapping[str, Any]) -> Outcome:
-    start = time.perf_counter()
-    outputs = run(feeds)
-    return Outcome(engine, outputs, time.perf_counter() - start)
+class _OurError(HalfulpError):
+    """Carries an error of a ReduceSumSquare node, which no other engine would change."""
+
+    def __init__(self, error: HalfulpError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
-def _onnxruntime(model: Path | bytes) -> tuple[str, _Run]:
-    from halfulp import onnxruntime
+def _raise_ours(place: str, error: HalfulpError) -> None:
+    if f"({OPERATOR}-" in place:
+        raise _OurError(error)
 
-    runtime = onnxruntime.load()
-    options = runtime.SessionOptions()
-    options.log_severity_level = _FATAL
-    onnxruntime.register(options)
+
+@contextmanager
+def _only_ours() -> Iterator[None]:
+    """Let the errors of ReduceSumSquare nodes pass: the others the runtime tells."""
+    try:
+        yield
+    except _OurError:
+        raise
+    except HalfulpError:
+        pass
+
+
+def _content(model: Path | bytes | ModelProto, proto: ModelProto) -> Path | bytes:
+    """Return what the runtime can read: `proto` where `model` is no binary file."""
+    if isinstance(model, Path) and is_binary(model):
+        return model
     with model_errors("onnxruntime refuses the model"):
-        session = onnxruntime.InferenceSession(model, options)
+        content: bytes = proto.SerializeToString()
+        return content
 
-    def run(feeds: Mapping[str, Any]) -> dict[str, Any]:
-        run_options = runtime.RunOptions()
+
+def _declared(argument: Any) -> ValueInfoProto:
+    """Return an input or output of a session as a model declares it."""
+    value = ValueInfoProto(name=argument.name)
+    kind, _, rest = argument.type.partition("(")
+    if kind != "tensor":
+        return value
+    element = TensorProto.DataType.Value(rest.removesuffix(")").upper())
+    return make_tensor_value_info(argument.name, element, argument.shape)
+
+
+class RuntimeModel:
+    """A model in ONNX Runtime, which runs whatever that runtime runs.
+
+    Parameters
+    ----------
+    model : pathlib.Path, bytes or onnx.ModelProto
+
+    Raises
+    ------
+    EngineError
+        If ONNX Runtime is missing.
+    ModelError
+        If it refuses the model.
+    """
+
+    def __init__(self, model: Path | bytes | ModelProto) -> None:
+        from halfulp import onnxruntime
+
+        runtime = onnxruntime.load()
+        self._runtime = runtime
+        self.engine = f"onnxruntime {runtime.__version__}"
+        self._proto: ModelProto | None = None
+        if isinstance(model, Path | bytes) and onnxruntime.is_in_ort_format(model):
+            content = model
+        else:
+            self._proto = load_model(model)
+            # Before the checks, which change the model.
+            content = _content(model, self._proto)
+            self.inputs: Sequence[ValueInfoProto] = copies(self._proto.graph.input)
+            self.outputs: Sequence[ValueInfoProto] = copies(self._proto.graph.output)
+            initializers = self._proto.graph.initializer
+            self.defaults = frozenset(tensor.name for tensor in initializers)
+            with _only_ours():
+                survey(self._proto, _raise_ours, lambda place, error: None)
+        options = runtime.SessionOptions()
+        options.log_severity_level = _FATAL
+        onnxruntime.register(options)
+        with model_errors("onnxruntime refuses the model"):
+            self._session = onnxruntime.InferenceSession(content, options)
+        if self._proto is None:
+            self.inputs = [_declared(each) for each in self._session.get_inputs()]
+            self.outputs = [_declared(each) for each in self._session.get_outputs()]
+            self.defaults = frozenset()
+
+    def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what to feed, after every check that needs no run."""
+        given = check_inputs(self.inputs, self.defaults, inputs)
+        if self._proto is not None:
+            with _only_ours():
+                check_types(self._proto, given, on_error=_raise_ours)
+        return given
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the model on what `check_inputs` returned."""
+        from halfulp import onnxruntime
+
+        run_options = self._runtime.RunOptions()
         # In a thread of its own, as an interrupt reaches Python code only.
         with ThreadPoolExecutor(1) as pool, model_errors("the model fails"):
-            results = pool.submit(onnxruntime.run, session, feeds, run_options)
+            results = pool.submit(onnxruntime.run, self._session, feeds, run_options)
             try:
                 return results.result()
             except KeyboardInterrupt:
                 run_options.terminate = True
                 raise
-
-    return f"onnxruntime {runtime.__version__}", run

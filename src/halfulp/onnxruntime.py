@@ -173,17 +173,18 @@ def InferenceSession(  # noqa: N802
     try:
         return runtime.InferenceSession(model, options, providers=providers, **kwargs)
     except Exception as error:  # onnxruntime has no family of its own
-        if OPERATOR not in str(error) or not _is_in_ort_format(model):
+        if OPERATOR not in str(error) or not is_in_ort_format(model):
             raise
     with TemporaryDirectory() as folder:
         path = _as_onnx(runtime, model, folder)
         return runtime.InferenceSession(path, options, providers=providers, **kwargs)
 
 
-def _is_in_ort_format(model: Any) -> bool:
+def is_in_ort_format(model: Any) -> bool:
+    """Tell whether a file, or bytes, are a model in ONNX Runtime's own format."""
     if isinstance(model, bytes):
         return model[4:8] == _ORT_FORMAT
-    if not isinstance(model, str):
+    if not isinstance(model, str | os.PathLike) or not os.path.isfile(model):
         return False
     with open(model, "rb") as file:
         return file.read(8)[4:] == _ORT_FORMAT

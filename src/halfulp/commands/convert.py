@@ -16,6 +16,7 @@ import typer
 
 from halfulp import limits
 from halfulp.commands.arguments import Model
+from halfulp.commands.verified import Verify, verified, verified_lines
 from halfulp.output import STDIO
 from halfulp.spec.rules import OPERATOR
 from halfulp.terminal import AsJson, check_forms, open_console, print_line, printable
@@ -36,14 +37,7 @@ def convert(
             "may be MODEL itself; - is stdout.",
         ),
     ],
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="First run both models on made-up inputs. Nothing is written if an "
-            "output changes.",
-        ),
-    ] = False,
+    verify: Verify = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert a model to another opset, with the same meaning.
@@ -76,12 +70,8 @@ def convert(
         "warnings": done.warnings,
     }
     if verify:
-        from halfulp.onnx.verify import verify as verify_models
-
-        limits.run(model)
         exact = all(change.exact for change in done.changes)
-        facts["verified"] = verify_models(source, done.model, exact=exact)
-        limits.ran()
+        facts["verified"] = verified(model, source, done.model, exact)
     save_model(output, done.model)
     if as_json:
         print(json.dumps(facts))
@@ -111,17 +101,3 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"warning: squares and sums of {rounded} are rounded by the runtime now"
     if "verified" in facts:
         yield from verified_lines(facts["verified"])
-
-
-def verified_lines(verified: dict[str, Any]) -> Iterator[str]:
-    """Yield what to print of `halfulp.onnx.verify.verify`."""
-    yield f"ran both {verified['runs']} times on {', '.join(verified['values'])}:"
-    for name, noted in verified["inputs"].items():
-        shapes = ", ".join(str(shape) for shape in noted["shapes"])
-        yield f"  input {name!r}: {noted['type']} {shapes}"
-    for name, noted in verified["outputs"].items():
-        agree, of = noted["agree"], noted["of"]
-        yield f"  output {name!r}: {agree} of {of} elements have the same bits"
-        if agree != of:
-            greatest = float(noted.get("greatest_difference", "inf"))
-            yield f"    greatest difference {greatest:.2g} of the largest magnitude"

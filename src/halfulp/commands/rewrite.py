@@ -6,6 +6,7 @@ May import limits, terminal and, within functions, output, onnx and rich.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from halfulp import limits
 from halfulp.commands.arguments import Model
+from halfulp.commands.verified import Verify, verified, verified_lines
 from halfulp.output import STDIO
 from halfulp.terminal import (
     AsCsv,
@@ -45,7 +47,11 @@ _Output = Annotated[
 
 
 def fuse(
-    model: Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
+    model: Model,
+    output: _Output,
+    verify: Verify = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Make one ReduceSumSquare of each sum of squares in a model.
 
@@ -54,53 +60,60 @@ def fuse(
 
     Example:  halfulp fuse model.onnx -o fused.onnx
     """
-    import halfulp.onnx
-    from halfulp.onnx.files import given_model
+    from halfulp.onnx import fuse
 
-    check_forms(as_json, as_csv, output)
-    limits.look_at(model)
-    _check(model, output)
-    _write(*halfulp.onnx.fuse(given_model(model)), output, as_json, as_csv)
+    _rewrite(fuse, model, output, verify, as_json, as_csv)
 
 
 def expand(
-    model: Model, output: _Output, as_json: AsJson = False, as_csv: AsCsv = False
+    model: Model,
+    output: _Output,
+    verify: Verify = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Make Mul and ReduceSum of each ReduceSumSquare in a model.
 
     Example:  halfulp expand model.onnx -o expanded.onnx
     """
-    import halfulp.onnx
-    from halfulp.onnx.files import given_model
+    from halfulp.onnx import expand
 
-    check_forms(as_json, as_csv, output)
-    limits.look_at(model)
-    _check(model, output)
-    _write(*halfulp.onnx.expand(given_model(model)), output, as_json, as_csv)
+    _rewrite(expand, model, output, verify, as_json, as_csv)
 
 
-def _check(model: Path, output: Path) -> None:
+def _rewrite(
+    rewritten: Callable[[ModelProto], tuple[ModelProto, RewriteReport]],
+    path: Path,
+    output: Path,
+    verify: bool,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
     from halfulp.onnx.data_files import data_files
-    from halfulp.onnx.files import MODEL_ENDINGS
+    from halfulp.onnx.files import MODEL_ENDINGS, given_model, load_model, save_model
     from halfulp.output import Output, check_outputs
 
-    wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
-    check_outputs([wanted], [model], lambda: data_files(model))
-
-
-def _write(
-    model: ModelProto, report: RewriteReport, output: Path, as_json: bool, as_csv: bool
-) -> None:
-    from halfulp.onnx.files import save_model
-
+    check_forms(as_json, as_csv, output)
+    limits.look_at(path)
+    wanted = Output("--output", output, MODEL_ENDINGS, replaces=path)
+    check_outputs([wanted], [path], lambda: data_files(path))
+    source = load_model(given_model(path))
+    model, report = rewritten(source)
+    facts = {"output": str(output), **report.as_dict()}
+    if verify:
+        # Squares and sums are rounded otherwise where they are two nodes.
+        facts["verified"] = verified(path, source, model, exact=not report.done)
     save_model(output, model)
     if as_json:
-        print(json.dumps({"output": str(output), **report.as_dict()}))
+        print(json.dumps(facts))
     elif as_csv:
         rows = [(c.node, c.done, c.reason) for c in report.candidates]
         print(csv_text(("node", report.action, "reason"), rows), end="")
     else:
-        _show(report, open_console(stderr=output == STDIO))
+        console = open_console(stderr=output == STDIO)
+        _show(report, console)
+        for line in verified_lines(facts["verified"]) if verify else ():
+            print_line(console, printable(line.lstrip()), len(line) - len(line.lstrip()))
 
 
 def _show(report: RewriteReport, console: Console) -> None:

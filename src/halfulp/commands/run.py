@@ -76,9 +76,8 @@ def run(
 
     Example:  halfulp run model.onnx --input x=x.npy --output y.npz
     """
-    from halfulp.engines import check_engine, run_in_engine
+    from halfulp.engines import OpenModel, check_engine
     from halfulp.onnx.data_files import data_files
-    from halfulp.onnx.evaluate import PreparedModel
     from halfulp.onnx.files import (
         ExpectedArrays,
         declared_sizes,
@@ -102,13 +101,11 @@ def run(
         wanted = Output("--output", output, (".npz", ".npy", ".pb"))
         check_outputs([wanted], [*read, beside], lambda: data_files(model))
     to_compare = ExpectedArrays(beside) if beside.is_file() else None
-    source = given_model(model)
-    prepared = PreparedModel(source)
-    feeds = _load_inputs(files, declared_sizes(prepared.inputs))
+    opened = OpenModel(given_model(model), engine)
+    feeds = _load_inputs(files, declared_sizes(opened.inputs))
     if output is not None:
-        _check_writable(prepared.outputs, output)
-    feeds = prepared.check_inputs(feeds)
-    outcome = run_in_engine(source, prepared, feeds, engine)
+        _check_writable(opened.outputs, output)
+    outcome = opened.run(opened.check_inputs(feeds))
     limits.ran()
     expected = to_compare.load(outcome.outputs) if to_compare else {}
     if output is not None:

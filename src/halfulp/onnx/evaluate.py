@@ -6,7 +6,7 @@ May import every module of this package but backend.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -95,8 +95,8 @@ class PreparedModel:
         proto = load_model(model)
         with model_errors("the model cannot be used"):
             prepare(proto)
-            self.inputs = tuple(_copies(proto.graph.input))
-            self.outputs = tuple(_copies(proto.graph.output))
+            self.inputs = tuple(copies(proto.graph.input))
+            self.outputs = tuple(copies(proto.graph.output))
             self.defaults = frozenset(t.name for t in proto.graph.initializer)
             check_declared(self.inputs)
             specialize_functions(proto)
@@ -145,9 +145,10 @@ class _Evaluator(ReferenceEvaluator):
         return super().run(output_names, feeds, *args, **options)
 
 
-def _copies(values: Any) -> list[ValueInfoProto]:
-    copies = []
+def copies(values: Iterable[ValueInfoProto]) -> list[ValueInfoProto]:
+    """Return copies of values, which outlive their model."""
+    copied = []
     for value in values:
-        copies.append(ValueInfoProto())
-        copies[-1].CopyFrom(value)
-    return copies
+        copied.append(ValueInfoProto())
+        copied[-1].CopyFrom(value)
+    return copied

@@ -61,6 +61,11 @@ def _format_of(path: str) -> str | None:
     return registry.get_format_from_file_extension(ending)
 
 
+def is_binary(path: Path) -> bool:
+    """Tell whether a name says that a file is no text."""
+    return _format_of(path.name) in (None, _BINARY)
+
+
 # Those of all versions of onnx; which of them the installed one knows, it tells.
 _ENDINGS = """.onnx .pb .json .onnxjson .textproto .prototxt .pbtxt .txtpb .onnxtxt
 .onnxtext"""
@@ -388,7 +393,10 @@ def _stdin_as_file(path: Path) -> Iterator[Path]:
         file = Path(folder, f"stdin{ending}")
         with limits.temporary(Path(folder)):
             file.write_bytes(content)
-            yield file
+            try:
+                yield file
+            except HalfulpError as error:
+                raise type(error)(str(error).replace(str(file), "-")) from error
 
 
 def _named_arrays(path: Path) -> list[NumpyArray]:

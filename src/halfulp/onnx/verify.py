@@ -5,8 +5,8 @@ May import errors, evaluate, infer, nodes, report, scopes, skeleton and tensors 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -30,8 +30,31 @@ _TRIALS = 10
 _Feeds = dict[str, Any]
 
 
+class Runnable(Protocol):
+    """A model that an engine runs."""
+
+    @property
+    def inputs(self) -> Sequence[ValueInfoProto]:
+        """As the model declares them."""
+
+    @property
+    def defaults(self) -> frozenset[str]:
+        """The inputs that may be left out."""
+
+    def run(self, inputs: Mapping[str, Any], /) -> dict[str, Any]:
+        """Run it."""
+
+
+class NotComparableError(ModelError):
+    """Nothing could be compared: another engine may be able to."""
+
+
 def verify(
-    model: ModelProto, converted: ModelProto, *, exact: bool = True
+    model: ModelProto,
+    converted: ModelProto,
+    *,
+    exact: bool = True,
+    open_model: Callable[[ModelProto], Runnable] = PreparedModel,
 ) -> dict[str, Any]:
     """Run two models on the same inputs, and compare all outputs bit for bit.
 
@@ -40,6 +63,8 @@ def verify(
     model, converted : onnx.ModelProto
     exact : bool
         False: bits may differ, types and shapes may not.
+    open_model : callable, optional
+        Makes of a model what runs it, as `PreparedModel`, the default, does.
 
     Returns
     -------
@@ -51,14 +76,16 @@ def verify(
 
     Raises
     ------
+    NotComparableError
+        If nothing could be compared.
     ModelError
-        If a result differs, or nothing could be compared.
+        If a result differs.
     """
     what = "the conversion cannot be verified"
     try:
-        before, after = PreparedModel(model), PreparedModel(converted)
+        before, after = open_model(model), open_model(converted)
     except HalfulpError as error:
-        raise ModelError(f"{what}: {error}") from error
+        raise NotComparableError(f"{what}: {error}") from error
     maker = _Maker(model, before)
     facts: dict[str, Any] = {"runs": 0, "values": [], "inputs": {}, "outputs": {}}
     failure = ""
@@ -84,14 +111,16 @@ def verify(
             facts["runs"] += done
             facts["values"].append(kind)
     if not facts["runs"]:
-        raise ModelError(f"{what}: the model takes none of the made-up inputs: {failure}")
+        raise NotComparableError(
+            f"{what}: the model takes none of the made-up inputs: {failure}"
+        )
     return facts
 
 
 class _Maker:
     """Makes up inputs as the model declares them."""
 
-    def __init__(self, model: ModelProto, prepared: PreparedModel) -> None:
+    def __init__(self, model: ModelProto, prepared: Runnable) -> None:
         fixed = constants(model)
         self._inputs = [v for v in prepared.inputs if v.name not in fixed]
         self._defaults = prepared.defaults
@@ -195,7 +224,7 @@ def _note_inputs(feeds: _Feeds, facts: dict[str, Any]) -> None:
 def _compare(
     got: _Feeds,
     wanted: _Feeds,
-    before: PreparedModel,
+    before: Runnable,
     feeds: _Feeds,
     exact: bool,
     facts: dict[str, Any],
