@@ -49,7 +49,7 @@ def run_command(model: Path) -> float:
 
 
 def sum_command(model: Path) -> float:
-    tensors, _ = sums.find_tensors([model], [], False)
+    tensors, _ = sums.find_tensors(model, [], False)
     totals = Totals(False)
     sums.sum_tensors(tensors, totals, lambda more: None)
     return float(totals.whole()["float"].result())

@@ -85,7 +85,7 @@ def test_what_is_no_file_is_told_without_waiting(
     assert time.monotonic() - before < 5
     assert name in message
     if not name.endswith(".zarr"):
-        assert kind in message or "Is a directory" in message
+        assert kind in message or "folder" in message or "Is a directory" in message
     assert not Path("o.onnx").exists()
 
 
@@ -293,7 +293,7 @@ def test_sparse_stores_have_the_sums_of_their_elements(
         x = array[...]
         if path.suffix == ".h5":
             array.file.close()
-        tensors, _ = sums.find_tensors([path], [], False)
+        tensors, _ = sums.find_tensors(path, [], False)
         wide = x.astype("u4") if dtype == "u1" else x
         kept = tuple(n for i, n in enumerate(shape) if i not in axes)
         totals = Totals(False)
@@ -321,7 +321,7 @@ def test_chunks_beyond_the_shape_count_for_nothing(tmp_path: Path) -> None:
             with suppress(OSError):
                 (path / name).parent.mkdir(exist_ok=True)
                 (path / name).write_bytes(b"no chunk")
-        (tensor,), _ = sums.find_tensors([path], [], False)
+        (tensor,), _ = sums.find_tensors(path, [], False)
         totals = Totals(False)
         sums.sum_tensors([tensor], totals, lambda more: None)
         (state,) = totals.states.values()
@@ -331,12 +331,10 @@ def test_chunks_beyond_the_shape_count_for_nothing(tmp_path: Path) -> None:
 def test_what_cannot_be_counted_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = []
-    for i in range(2):
-        with h5py.File(tmp_path / f"{i}.h5", "w") as file:
-            file.create_dataset("x", (2**61,), "f2", chunks=(1024,))
-            file.create_dataset("y", (2**61 + 2**60,), "f2", chunks=(1024,))
-        names.append(str(tmp_path / f"{i}.h5"))
+    names = [str(tmp_path / "0.h5")]
+    with h5py.File(names[0], "w") as file:
+        for name in "abcd":
+            file.create_dataset(name, (2**61,), "f2", chunks=(1024,))
     message = fail(["sum", *names, "--dtype", "double"], capsys)
     assert f"allowed: {2**63 - 1}" in message
     with h5py.File(tmp_path / "0.h5", "w") as file:
@@ -414,7 +412,14 @@ def test_counts_that_none_can_have_are_an_error_of_merge(
     assert "allowed: 9223372036854775807 of each" in fail(["merge", str(path)], capsys)
     claim(2**63 - 1)
     other.write_bytes(path.read_bytes())
-    arguments = ["merge", str(other), str(path), "--state", str(tmp_path / "o")]
+    arguments = [
+        "merge",
+        "--strict",
+        str(other),
+        str(path),
+        "--state",
+        str(tmp_path / "o"),
+    ]
     assert "together; allowed: 9223372036854775807" in fail(arguments, capsys)
     assert not (tmp_path / "o").exists()
 
@@ -522,7 +527,7 @@ def test_nearly_right_bytes_give_our_errors_only(tmp_path: Path) -> None:
         inside = path.relative_to(tmp_path).parts[0]
         with suppress(HalfulpError):
             tensors, _ = (
-                sums.find_tensors([tmp_path / inside], [], True)
+                sums.find_tensors(tmp_path / inside, [], True)
                 if (path.suffix != ".pb")
                 else ([], [])
             )

@@ -11,7 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from halfulp.commands.sum import Dtype, Output, State, check_sum_outputs, show
+from halfulp.commands.sum import (
+    Dtype,
+    Failures,
+    Output,
+    State,
+    Strict,
+    check_sum_outputs,
+    show,
+)
+from halfulp.errors import HalfulpError
 from halfulp.output import STDIO
 from halfulp.terminal import AsCsv, AsJson, check_forms
 
@@ -19,11 +28,16 @@ from halfulp.terminal import AsCsv, AsJson, check_forms
 def merge(
     states: Annotated[
         list[Path],
-        typer.Argument(metavar="STATE...", help="Files of halfulp sum --state."),
+        typer.Argument(
+            metavar="STATE...",
+            help="Files of halfulp sum --state; folders, for all .state files below "
+            "them; or patterns.",
+        ),
     ],
     dtype: Dtype = None,
     output: Output = None,
     state: State = None,
+    strict: Strict = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -34,18 +48,31 @@ def merge(
 
     Example:  halfulp merge shard-*.state --json
     """
+    from halfulp.files.named import named_files
     from halfulp.files.results import array_facts, merged_groups, result_type, total_facts
-    from halfulp.files.sums import check_different
-    from halfulp.files.totals import read_totals
+    from halfulp.files.totals import Totals, read_totals
     from halfulp.output import whole_file
 
     check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
-    check_different(states)
-    totals = read_totals(states[0])
-    check_sum_outputs(output, state, totals.axis, states)
-    for path in states[1:]:
-        totals.merge(read_totals(path))
+    paths, none = named_files(states, (".state",))
+    failures = Failures(strict or len(paths) + len(none) == 1)
+    for path, error in none:
+        failures.add(path, error)
+    totals: Totals | None = None
+    for path in paths:
+        try:
+            read = read_totals(path)
+            if totals is not None:
+                totals.merge(read)
+        except HalfulpError as error:
+            failures.add(path, error)
+            continue
+        if totals is None:
+            check_sum_outputs(output, state, read.axis, paths)
+            totals = read
+    if totals is None:
+        totals, state = Totals(False), None
     facts: dict[str, Any]
     if totals.axis is None:
         facts = total_facts(totals, target)
@@ -54,4 +81,4 @@ def merge(
     if state is not None:
         with whole_file(state) as file:
             totals.write(file)
-    show(totals, facts, as_json, as_csv, stderr=STDIO in (output, state))
+    show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))

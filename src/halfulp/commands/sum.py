@@ -26,7 +26,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from halfulp.errors import ArgumentError
+from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.output import STDIO
 from halfulp.terminal import (
     AsCsv,
@@ -43,6 +43,8 @@ from halfulp.terminal import (
 )
 
 _REFRESH = 0.1  # seconds between two looks at the progress
+_VOID = "|V2"  # as which NumPy saves bfloat16
+_HINT = "; with --bfloat16, |V2 is bfloat16"
 
 Dtype = Annotated[
     str | None,
@@ -69,6 +71,9 @@ Output = Annotated[
         help="With --axis: write the sums there; .npy for one array; - is stdout.",
     ),
 ]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at the first file that cannot be read.")
+]
 
 
 def sum_files(
@@ -77,7 +82,7 @@ def sum_files(
         typer.Argument(
             metavar="FILE...",
             help="Of .npy, .npz, .safetensors, .onnx (the initializers), .zarr, .h5 or "
-            ".hdf5.",
+            ".hdf5; folders, for all such files below them; or patterns, as 'a/*.npz'.",
         ),
     ],
     per_tensor: Annotated[
@@ -113,48 +118,131 @@ def sum_files(
     ] = False,
     output: Output = None,
     state: State = None,
+    strict: Strict = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
     """Show the sum of the squares of all tensors in files, and its root, the norm.
 
     The sums are exact and rounded once, whatever the order of the files. Files of any
-    size are read in bounded memory. Floats and integers are summed apart.
+    size are read in bounded memory. Floats and integers are summed apart. Of several
+    files those that cannot be read are told, and the exit code is 2.
 
     Example:  halfulp sum model-*.safetensors --per-tensor
     """
     from halfulp.files.along import groups_along
+    from halfulp.files.named import named_files
+    from halfulp.files.readers import ENDINGS, TYPED_ENDINGS
     from halfulp.files.results import array_facts, result_type, total_facts
-    from halfulp.files.sums import find_tensors, sum_tensors
+    from halfulp.files.sums import FileError, find_tensors, sum_tensors
     from halfulp.files.totals import Totals
     from halfulp.output import whole_file
 
     check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
-    check_sum_outputs(output, state, axis, files)
-    tensors, skipped = find_tensors(files, tensor or [], bfloat16)
-    totals = Totals(per_tensor, tuple(axis) if axis else None)
-    totals.files, totals.tensors, totals.skipped = len(files), len(tensors), len(skipped)
-    nbytes = sum(t.nbytes for t in tensors)
+    paths, none = named_files(files, ENDINGS)
+    check_sum_outputs(output, state, axis, paths)
+    failures = Failures(strict or len(paths) + len(none) == 1)
+    for path, error in none:
+        failures.add(path, error)
+    typed = sorted({p.suffix.lower() for p in paths} & set(TYPED_ENDINGS))
+    if bfloat16 and typed:
+        kinds = " and ".join(typed)
+        tell(f"note: --bfloat16 does nothing in {kinds} files, which tell their types")
+    found: dict[Path, Any] = {}
+    for path in paths:
+        try:
+            found[path] = find_tensors(path, tensor or [], bfloat16)
+        except HalfulpError as error:
+            failures.add(path, error)
+    if found and not any(tensors for tensors, _ in found.values()):
+        _check_something(tensor, [each for _, s in found.values() for each in s])
     began = time.perf_counter()
-    facts: dict[str, Any]
+    facts: dict[str, Any] = {}
+    make = per_tensor, tuple(axis) if axis else None
+    totals = Totals(*make)
+    nbytes = sum(t.nbytes for tensors, _ in found.values() for t in tensors)
     with _progress(nbytes) as advance:
-        if axis:
-            groups = groups_along(tensors, axis, totals, state is not None, advance)
-            facts = {"results": array_facts(groups, target, output)}
-        else:
-            sum_tensors(tensors, totals, advance)
-            facts = {}
+        for path, (tensors, _) in list(found.items()) if not axis else ():
+            part = Totals(*make)
+            try:
+                sum_tensors(tensors, part, advance)
+                totals.merge(part)
+            except HalfulpError as error:
+                failures.add(path, error)
+                del found[path]
+        while axis and found:
+            totals = Totals(*make)
+            several = [t for tensors, _ in found.values() for t in tensors]
+            groups = groups_along(several, axis, totals, state is not None, advance)
+            try:
+                facts = {"results": array_facts(groups, target, output)}
+                break
+            except FileError as error:
+                # Blocks of sums have its elements already: all begins again.
+                failures.add(error.path, error)
+                del found[error.path]
     seconds = time.perf_counter() - began
-    if state is not None:
+    skipped = [s for _, skipped in found.values() for s in skipped]
+    totals.files, totals.skipped = len(found), len(skipped)
+    totals.tensors = sum(len(tensors) for tensors, _ in found.values())
+    if state is not None and found:
         with whole_file(state) as file:
             totals.write(file)
     if not axis:
         # After the state is safe: an integer may not fit its type.
         facts = total_facts(totals, target)
+    facts.setdefault("results" if axis else "totals", [])
+    nbytes = sum(t.nbytes for tensors, _ in found.values() for t in tensors)
     facts |= {"bytes": nbytes, "seconds": seconds}
     facts["skipped_types"] = sorted({s.type for s in skipped})
-    show(totals, facts, as_json, as_csv, stderr=STDIO in (output, state))
+    show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))
+
+
+class Failures:
+    """The files that cannot be read, each of which is told when that turns out.
+
+    Parameters
+    ----------
+    strict : bool
+        Whether the first is raised.
+    """
+
+    def __init__(self, strict: bool) -> None:
+        self.facts: list[dict[str, str]] = []
+        self._strict = strict
+
+    def add(self, path: Path, error: HalfulpError) -> None:
+        """Note and tell, or raise, why a file cannot be read."""
+        if self._strict:
+            raise error
+        text = str(error)
+        if str(path) not in text:
+            text = f"{str(path)!r}: {text}"
+        tell(f"error: {text}")
+        self.facts.append({"file": str(path), "error": text})
+
+
+def tell(text: str) -> None:
+    """Print a line to stderr."""
+    if sys.stderr is not None:
+        print(f"halfulp: {printable(' '.join(text.split()))}", file=sys.stderr)
+
+
+def _check_something(patterns: Sequence[str] | None, skipped: Sequence[Any]) -> None:
+    """Raise an ArgumentError if there were tensors to sum, or names of some."""
+    why = "; ".join(f"{each.name!r} has type {each.type}" for each in skipped[:3])
+    if len(skipped) > 3:
+        why += f"; and {len(skipped) - 3} more"
+    if any(each.type == _VOID for each in skipped):
+        why += _HINT
+    if patterns:
+        named = f"no tensor that can be summed is named {list(patterns)}"
+        raise ArgumentError(named + (f": {why}" if why else ""))
+    if why:
+        raise ArgumentError(
+            f"nothing can be summed: {why}; allowed: real numbers of up to 64 bits"
+        )
 
 
 def check_sum_outputs(
@@ -188,12 +276,25 @@ def _beside(files: Sequence[Path]) -> Iterator[Path]:
 def show(
     totals: Any,
     facts: dict[str, Any],
+    failures: Failures,
     as_json: bool,
     as_csv: bool,
     *,
     stderr: bool,
 ) -> None:
-    """Print what a run has summed, for people, as JSON or as CSV."""
+    """Print what a run has summed, for people, as JSON or as CSV.
+
+    The command ends with exit code 2 if there were failures.
+    """
+    facts = facts | {"failed": failures.facts}
+    _print(totals, facts, as_json, as_csv, stderr)
+    if failures.facts:
+        raise typer.Exit(2)
+
+
+def _print(
+    totals: Any, facts: dict[str, Any], as_json: bool, as_csv: bool, stderr: bool
+) -> None:
     axis = None if totals.axis is None else list(totals.axis)
     counts = {n: getattr(totals, n) for n in ("files", "tensors", "skipped")}
     facts = counts | {"axis": axis} | facts
@@ -207,7 +308,7 @@ def show(
     for each in facts.get("per_tensor", ()), facts.get("totals", ()):
         if each:
             print_table(console, _sums(each))
-    if "results" in facts:
+    if facts.get("results"):
         print_table(console, _arrays(facts["results"]))
     line = f"{_many(facts['tensors'], 'tensor')} in {_many(facts['files'], 'file')}"
     if "seconds" in facts:
@@ -218,12 +319,15 @@ def show(
     if facts["skipped"]:
         types = ", ".join(map(printable, facts.get("skipped_types", ())))
         of = f" of type {types}" if types else ""
-        print_line(console, f"not summed: {_many(facts['skipped'], 'tensor')}{of}")
+        hint = _HINT if _VOID in facts.get("skipped_types", ()) else ""
+        print_line(console, f"not summed: {_many(facts['skipped'], 'tensor')}{of}{hint}")
+    if facts["failed"]:
+        print_line(console, f"not read: {_many(len(facts['failed']), 'file')}")
 
 
 def _csv(facts: dict[str, Any]) -> str:
     """Return the sums of tensors, or those of all where there are no others."""
-    rows = facts.get("results") or facts.get("per_tensor") or facts["totals"]
+    rows = facts.get("results") or facts.get("per_tensor") or facts.get("totals", ())
     texts = [
         {
             key: " ".join(map(str, value)) if isinstance(value, list) else value

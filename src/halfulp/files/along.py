@@ -18,7 +18,7 @@ from halfulp.errors import ArgumentError, AxesError
 from halfulp.faces import sum_square
 from halfulp.files.outputs import Order
 from halfulp.files.results import Group, Rounded, rounded_states
-from halfulp.files.sums import PIECE, Advance, sum_box, whole_box
+from halfulp.files.sums import PIECE, Advance, failures_of, sum_box, whole_box
 from halfulp.files.tensors import Array, Box, FlatTensor, Tensor, boxes
 from halfulp.files.totals import Totals
 from halfulp.spec.rules import normalize_axes, reduced_shape
@@ -92,9 +92,11 @@ def _part(tensor: Tensor, axis: Sequence[int]) -> _Part:
     except AxesError as error:
         raise AxesError(f"tensor {tensor.name!r}: {error}") from error
     shape = reduced_shape(tensor.shape, axes, False)
-    if tensor.written is not None:
+    with failures_of(tensor):
+        written = tensor.written
+    if written is not None:
         # What is there bounds the work; else a few bytes could ask for any.
-        most = _MOST_FREE + len(tensor.written.places) * math.prod(tensor.grain)
+        most = _MOST_FREE + len(written.places) * math.prod(tensor.grain)
         if math.prod(shape) > most:
             raise ArgumentError(
                 f"tensor {tensor.name!r} has {math.prod(shape)} sums; allowed, since "
@@ -107,6 +109,7 @@ def _group(
     name: str, parts: list[_Part], totals: Totals | None, advance: Advance
 ) -> Group:
     types = sorted({part.tensor.element.name for part in parts})
+    stored = sorted({part.tensor.stored.name for part in parts})
     elements = sum(part.elements for part in parts)
     shape = parts[0].shape
     order: Order = "C"
@@ -127,8 +130,10 @@ def _group(
 
     one = len(parts) == 1 and not totals and parts[0].tensor.written is None
     if one and _most_direct(parts[0]) > _most_states(parts[0]):
-        return Group(name, types, shape, elements, _direct(parts[0], advance), order)
-    return Group(name, types, shape, elements, blocks(), order)
+        return Group(
+            name, types, stored, shape, elements, _direct(parts[0], advance), order
+        )
+    return Group(name, types, stored, shape, elements, blocks(), order)
 
 
 def _transposed(part: _Part) -> _Part:
@@ -153,13 +158,14 @@ def _states(parts: list[_Part], advance: Advance) -> Iterator[list[SumSquare]]:
     with ExitStack() as stack:
         if len(parts) == 1:
             # Opened once: what is packed can only be read from its start on.
+            stack.enter_context(failures_of(parts[0].tensor))
             reads = {0: stack.enter_context(parts[0].tensor.opened())}
         else:
             reads = {}
         for box in _kept_boxes(parts[0], _most_states(parts[0])):
             by_type: dict[str, SumSquare] = {}
             for i, part in enumerate(parts):
-                with ExitStack() as once:
+                with failures_of(part.tensor), ExitStack() as once:
                     read = reads.get(i) or once.enter_context(part.tensor.opened())
                     state = sum_box(part.tensor, read, part.axes, box, advance)
                 known = by_type.get(state.type)
@@ -195,7 +201,7 @@ def _piece(part: _Part) -> int:
 def _direct(part: _Part, advance: Advance) -> Iterator[Rounded]:
     """Yield sums of few elements each, without the states, which would take more."""
     summed = tuple(slice(0, part.tensor.shape[i]) for i in part.axes)
-    with part.tensor.opened() as read:
+    with failures_of(part.tensor), part.tensor.opened() as read:
         for box in _kept_boxes(part, _most_direct(part)):
             array = read(whole_box(part.axes, summed, box))
             yield partial(_sum_square, array, part.axes)

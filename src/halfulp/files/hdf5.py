@@ -14,20 +14,22 @@ import numpy as np
 
 from halfulp.files.chunked import ChunkedTensor, Places, package
 from halfulp.files.stored_types import BY_NAME, stored_type
-from halfulp.files.tensors import Skipped, Tensor
+from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, the_file
 
 _VOID = np.dtype("V2")  # as which h5py saves bfloat16
 
 
-def hdf5_datasets(path: Path, bfloat16: bool) -> Iterator[Tensor | Skipped]:
+def hdf5_datasets(
+    path: Path, wanted: Wanted, bfloat16: bool
+) -> Iterator[Tensor | Skipped]:
     """Yield the datasets of an HDF5 file; links to other files are not followed."""
     h5py = package("h5py", "hdf5")
     open_regular(path).close()
     found: list[Tensor | Skipped] = []
 
     def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset):
+        if isinstance(node, h5py.Dataset) and wanted(name):
             found.append(_dataset(h5py, path, name, node, bfloat16))
 
     with file_errors(path), h5py.File(path, "r") as file:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from halfulp.errors import ModelError, UnsupportedTypeError
+from halfulp.errors import ModelError
 from halfulp.faults import model_errors
 from halfulp.files.stored_types import BY_NAME, stored_type
 from halfulp.files.tensors import (
@@ -30,6 +30,7 @@ from halfulp.files.tensors import (
     FlatTensor,
     Skipped,
     Source,
+    Wanted,
     element_bytes,
 )
 from halfulp.input import file_errors, open_regular, read_at, the_file
@@ -126,22 +127,22 @@ def numpy_arrays(path: Path) -> list[NumpyArray]:
     raise ModelError(f"{the_file(path)} is no .npy or .npz file")
 
 
-def npy_tensors(path: Path, bfloat16: bool) -> Iterator[FlatTensor]:
+def npy_tensors(
+    path: Path, wanted: Wanted, bfloat16: bool
+) -> Iterator[FlatTensor | Skipped]:
     """Yield the one tensor of an .npy file, named by its path."""
-    found = _tensor(_npy_array(path), bfloat16)
-    if isinstance(found, Skipped):
-        hint = "; with --bfloat16 as bfloat16" if found.type == _VOID.str else ""
-        raise UnsupportedTypeError(
-            f"{the_file(path)} has dtype {found.type}; allowed: numbers, real and of up "
-            f"to 64 bits{hint}"
-        )
-    yield found
+    array = _npy_array(path)
+    if wanted(array.name):
+        yield _tensor(array, bfloat16)
 
 
-def npz_tensors(path: Path, bfloat16: bool) -> Iterator[FlatTensor | Skipped]:
+def npz_tensors(
+    path: Path, wanted: Wanted, bfloat16: bool
+) -> Iterator[FlatTensor | Skipped]:
     """Yield the tensors of an .npz file."""
     for array in _npz_arrays(path):
-        yield _tensor(array, bfloat16)
+        if wanted(array.name):
+            yield _tensor(array, bfloat16)
 
 
 def _tensor(array: NumpyArray, bfloat16: bool) -> FlatTensor | Skipped:

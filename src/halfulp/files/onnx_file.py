@@ -25,6 +25,7 @@ from halfulp.files.tensors import (
     Read,
     Skipped,
     Tensor,
+    Wanted,
     element_bytes,
 )
 from halfulp.input import file_errors, open_regular, read_at, the_file
@@ -78,7 +79,7 @@ _TYPES = {
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-def initializers(path: Path) -> Iterator[Tensor | Skipped]:
+def initializers(path: Path, wanted: Wanted) -> Iterator[Tensor | Skipped]:
     """Yield the initializers of a model; those of nested graphs behind their node."""
     with open_regular(path) as file, file_errors(path):
         model = _Message(file, path, 0, file.seek(0, io.SEEK_END))
@@ -90,7 +91,7 @@ def initializers(path: Path) -> Iterator[Tensor | Skipped]:
                 graph = part
         if graph is None:
             raise ModelError(f"{the_file(path)} has no graph; allowed: one")
-        yield from _graph(graph, "")
+        yield from _graph(graph, "", wanted)
 
 
 @dataclass(slots=True)
@@ -169,17 +170,20 @@ class _Message:
         return self.content(_MOST_TEXT).decode(errors="backslashreplace")
 
 
-def _graph(graph: _Message, prefix: str) -> Iterator[Tensor | Skipped]:
+def _graph(graph: _Message, prefix: str, wanted: Wanted) -> Iterator[Tensor | Skipped]:
     for number, part in graph.messages():
         if number == _GRAPH_INITIALIZER:
-            yield _initializer(part, prefix)
+            facts = _facts(part)
+            if wanted(prefix + facts.name):
+                yield _initializer(part, facts, prefix)
         elif number == _GRAPH_SPARSE:
-            yield Skipped(f"{prefix}(sparse)", "sparse")
+            if wanted(f"{prefix}(sparse)"):
+                yield Skipped(f"{prefix}(sparse)", "sparse")
         elif number == _GRAPH_NODE:
-            yield from _node(part, prefix)
+            yield from _node(part, prefix, wanted)
 
 
-def _node(node: _Message, prefix: str) -> Iterator[Tensor | Skipped]:
+def _node(node: _Message, prefix: str, wanted: Wanted) -> Iterator[Tensor | Skipped]:
     name = output = ""
     attributes = []
     for number, part in node.messages():
@@ -201,7 +205,9 @@ def _node(node: _Message, prefix: str) -> Iterator[Tensor | Skipped]:
                 if len(graphs) > _MOST_PARTS:
                     raise node.error(part.begin)
         for graph in graphs:
-            yield from _graph(graph, f"{prefix}{name or output}.{attribute_name}.")
+            yield from _graph(
+                graph, f"{prefix}{name or output}.{attribute_name}.", wanted
+            )
 
 
 @dataclass(slots=True)
@@ -265,8 +271,7 @@ def _varints(part: _Message) -> Iterator[int]:
             value = shift = 0
 
 
-def _initializer(tensor: _Message, prefix: str) -> Tensor | Skipped:
-    facts = _facts(tensor)
+def _initializer(tensor: _Message, facts: _Facts, prefix: str) -> Tensor | Skipped:
     name = prefix + facts.name
     what = f"{the_file(tensor.path)}, initializer {name!r}"
     type_name = _TYPES.get(facts.type, f"number {facts.type}")

@@ -13,26 +13,32 @@ from halfulp.files.hdf5 import hdf5_datasets
 from halfulp.files.numpy_files import npy_tensors, npz_tensors
 from halfulp.files.onnx_file import initializers
 from halfulp.files.safetensors import safetensors
-from halfulp.files.tensors import Skipped, Tensor
+from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.files.zarr import zarr_arrays
 from halfulp.input import the_file
 
+_Found = Iterator[Tensor | Skipped]
+
 # Those that may have elements of two bytes and no type.
-_UNTYPED: dict[str, Callable[[Path, bool], Iterator[Tensor | Skipped]]] = {
+_UNTYPED: dict[str, Callable[[Path, Wanted, bool], _Found]] = {
     ".npy": npy_tensors,
     ".npz": npz_tensors,
     ".zarr": zarr_arrays,
     ".h5": hdf5_datasets,
     ".hdf5": hdf5_datasets,
 }
-_TYPED: dict[str, Callable[[Path], Iterator[Tensor | Skipped]]] = {
+_TYPED: dict[str, Callable[[Path, Wanted], _Found]] = {
     ".safetensors": safetensors,
     ".onnx": initializers,
 }
+# Of the files whose elements have their types, whatever --bfloat16 says.
+TYPED_ENDINGS = tuple(_TYPED)
 ENDINGS = (".npy", ".npz", ".safetensors", ".onnx", ".zarr", ".h5", ".hdf5")
 
 
-def read_file(path: Path, bfloat16: bool = False) -> Iterator[Tensor | Skipped]:
+def read_file(
+    path: Path, bfloat16: bool = False, wanted: Wanted = lambda name: True
+) -> Iterator[Tensor | Skipped]:
     """Find the tensors of a file, without reading their elements.
 
     Parameters
@@ -41,6 +47,9 @@ def read_file(path: Path, bfloat16: bool = False) -> Iterator[Tensor | Skipped]:
     bfloat16 : bool
         Whether elements of two bytes without a type, as which NumPy saves bfloat16, are
         bfloat16.
+    wanted : function of str
+        Tells of a name whether it is asked for: what else is wrong with others does not
+        matter then.
 
     Yields
     ------
@@ -55,9 +64,9 @@ def read_file(path: Path, bfloat16: bool = False) -> Iterator[Tensor | Skipped]:
     """
     ending = path.suffix.lower()
     if ending in _UNTYPED:
-        yield from _UNTYPED[ending](path, bfloat16)
+        yield from _UNTYPED[ending](path, wanted, bfloat16)
     elif ending in _TYPED:
-        yield from _TYPED[ending](path)
+        yield from _TYPED[ending](path, wanted)
     else:
         allowed = ", ".join(ENDINGS)
         raise ArgumentError(f"{the_file(path)} has ending {ending!r}; allowed: {allowed}")

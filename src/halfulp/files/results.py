@@ -69,14 +69,14 @@ def total_facts(totals: Totals, dtype: ElementType | None) -> dict[str, Any]:
     """
     facts: dict[str, Any] = {"totals": []}
     for kind, state in totals.whole().items():
-        met = {type for _, type in totals.states if KINDS[type] == kind}
-        types = [t.name for t in ELEMENT_TYPES if t.name in met]
+        types = totals.types(key for key in totals.states if KINDS[key[1]] == kind)
         about = {"kind": kind, "types": types}
         facts["totals"].append(about | _sum_facts(f"all of {kind} type", state, dtype))
     if totals.per_tensor:
         facts["per_tensor"] = [
-            {"name": name, "type": type} | _sum_facts(f"tensor {name!r}", state, dtype)
-            for (name, type), state in totals.ordered()
+            {"name": key[0], "type": ", ".join(totals.types([key]))}
+            | _sum_facts(f"tensor {key[0]!r}", state, dtype)
+            for key, state in totals.ordered()
         ]
     return facts
 
@@ -111,6 +111,9 @@ class Group(NamedTuple):
     name : str
         Of the tensor, or the kind of all.
     types : list of str
+        Of the sums.
+    stored : list of str
+        In the files.
     shape : tuple of int
     elements : int
         Of each sum.
@@ -121,6 +124,7 @@ class Group(NamedTuple):
 
     name: str
     types: list[str]
+    stored: list[str]
     shape: tuple[int, ...]
     elements: int
     blocks: Iterable[Rounded]
@@ -143,7 +147,7 @@ def merged_groups(totals: Totals) -> Iterator[Group]:
         types = sorted(s.type for s in states)
         elements = sum(s.count for s in states)
         blocks = [partial(rounded_states, states)]
-        yield Group(name, types, states[0].shape, elements, blocks)
+        yield Group(name, types, types, states[0].shape, elements, blocks)
 
 
 def array_facts(
@@ -191,7 +195,7 @@ def array_facts(
             facts.append(
                 {
                     "name": group.name,
-                    "types": group.types,
+                    "types": group.stored,
                     "shape": list(group.shape),
                     "elements": group.elements,
                     "dtype": target.name,

@@ -16,10 +16,10 @@ from typing import Any
 
 from halfulp.errors import ModelError
 from halfulp.files.stored_types import BY_NAME
-from halfulp.files.tensors import FileSource, FlatTensor, Skipped, element_bytes
+from halfulp.files.tensors import FileSource, FlatTensor, Skipped, Wanted, element_bytes
 from halfulp.input import file_errors, open_regular, read_at, the_file
 
-_MOST_HEADER = 2**23  # bytes; a tensor takes about a hundred
+_MOST_HEADER = 100_000_000  # bytes, as the format has it
 _CODES = {
     "BF16": "bfloat16",
     "BOOL": "bool",
@@ -43,7 +43,7 @@ _CODES = {
 }
 
 
-def safetensors(path: Path) -> Iterator[FlatTensor | Skipped]:
+def safetensors(path: Path, wanted: Wanted) -> Iterator[FlatTensor | Skipped]:
     """Yield the tensors of a .safetensors file, in the order of their elements."""
     file_name = the_file(path)
     with open_regular(path) as file, file_errors(path):
@@ -64,6 +64,7 @@ def safetensors(path: Path) -> Iterator[FlatTensor | Skipped]:
     header.pop("__metadata__", None)
     start = 8 + length
     tensors = [(*_entry(facts, name, path), name) for name, facts in header.items()]
+    source = FileSource(path)
     end = 0
     for begin, stop, code, shape, name in sorted(tensors, key=lambda t: t[:2]):
         what = f"{file_name}, tensor {name!r}"
@@ -72,18 +73,20 @@ def safetensors(path: Path) -> Iterator[FlatTensor | Skipped]:
                 f"{what} has its elements at {begin} to {stop}; allowed: from {end} on"
             )
         end = stop
+        if not wanted(name):
+            continue
         if code not in _CODES:
             yield Skipped(name, code)
             continue
         stored = BY_NAME[_CODES[code]]
         dtype = stored.dtype.newbyteorder("<")
         element_bytes(shape, dtype.itemsize, what)
-        wanted = stored.nbytes(math.prod(shape))
-        if stop - begin != wanted:
+        nbytes = stored.nbytes(math.prod(shape))
+        if stop - begin != nbytes:
             raise ModelError(
-                f"{what} has {stop - begin} bytes; allowed by its shape: {wanted}"
+                f"{what} has {stop - begin} bytes; allowed by its shape: {nbytes}"
             )
-        yield FlatTensor(name, stored, shape, FileSource(path), start + begin, dtype)
+        yield FlatTensor(name, stored, shape, source, start + begin, dtype)
     if start + end != size:
         raise ModelError(
             f"{file_name} has {size} bytes; allowed by its header: {start + end}"

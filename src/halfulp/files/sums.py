@@ -1,6 +1,6 @@
 """Adds up the squares of tensors in files, several threads reading and summing.
 
-May import element_types, errors, input, settings, state and, beside it, readers, tensors
+May import element_types, errors, settings, state and, beside it, readers, tensors
 and totals only. A sum is exact, so each thread has its own, of whatever boxes it took;
 they are merged.
 """
@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
 from halfulp.element_types import ElementType
-from halfulp.errors import ArgumentError
+from halfulp.errors import HalfulpError, ModelError
 from halfulp.files.readers import read_file
 from halfulp.files.tensors import Array, Box, Read, Skipped, Tensor, Written, boxes
 from halfulp.files.totals import Totals
-from halfulp.input import file_errors, the_file
 from halfulp.settings import get_num_threads
 from halfulp.state import SumSquare
 
@@ -30,14 +30,37 @@ PIECE = 2**20
 Advance = Callable[[int], None]
 
 
+class FileError(ModelError):
+    """An error that concerns one file: without it the others may be summed.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        Of the file.
+    """
+
+    def __init__(self, path: Path, error: HalfulpError) -> None:
+        super().__init__(str(error))
+        self.path = path
+
+
+@contextmanager
+def failures_of(tensor: Tensor) -> Iterator[None]:
+    """Raise a FileError for any error of halfulp in a ``with`` block."""
+    try:
+        yield
+    except HalfulpError as error:
+        raise FileError(tensor.file, error) from error
+
+
 def find_tensors(
-    files: Sequence[Path], patterns: Sequence[str], bfloat16: bool
+    file: Path, patterns: Sequence[str], bfloat16: bool
 ) -> tuple[list[Tensor], list[Skipped]]:
-    """Find the tensors of files, before any is read.
+    """Find the tensors of a file, before any is read.
 
     Parameters
     ----------
-    files : sequence of pathlib.Path
+    file : pathlib.Path
     patterns : sequence of str
         Of names, as a shell has them; none means all.
     bfloat16 : bool
@@ -45,38 +68,22 @@ def find_tensors(
 
     Raises
     ------
-    ModelError, UnsupportedTypeError
-        If a file cannot be read.
-    ArgumentError
-        If a file is given twice, or no tensor has such a name.
+    ModelError, UnsupportedTypeError, ArgumentError
+        If the file cannot be read.
     """
-    check_different(files)
     tensors: list[Tensor] = []
     skipped: list[Skipped] = []
-    for file in files:
-        for found in read_file(file, bfloat16):
-            if patterns and not any(fnmatchcase(found.name, p) for p in patterns):
-                continue
-            if isinstance(found, Skipped):
-                skipped.append(found)
-            else:
-                tensors.append(found)
-    if patterns and not tensors:
-        raise ArgumentError(f"no tensor that can be summed is named {patterns}")
+
+    def wanted(name: str) -> bool:
+        return not patterns or any(fnmatchcase(name, p) for p in patterns)
+
+    for found in read_file(file, bfloat16, wanted):
+        if isinstance(found, Skipped):
+            skipped.append(found)
+        else:
+            found.file = file
+            tensors.append(found)
     return tensors, skipped
-
-
-def check_different(files: Sequence[Path]) -> None:
-    """Raise an ArgumentError if one file is given twice, under any names."""
-    known: dict[tuple[int, int], Path] = {}
-    for file in files:
-        with file_errors(file):
-            status = file.stat()
-        other = known.setdefault((status.st_dev, status.st_ino), file)
-        if other is not file:
-            raise ArgumentError(
-                f"{the_file(file)} is {str(other)!r} again; allowed: each file once"
-            )
 
 
 def sum_tensors(tensors: Sequence[Tensor], totals: Totals, advance: Advance) -> None:
@@ -93,7 +100,8 @@ def sum_tensors(tensors: Sequence[Tensor], totals: Totals, advance: Advance) -> 
         flat = tensor.flat()
         axes = tuple(range(len(flat.shape)))
         with flat.opened() as read:
-            totals.add(tensor.name, sum_box(flat, read, axes, (), advance))
+            state = sum_box(flat, read, axes, (), advance)
+        totals.add(tensor.name, state, tensor.stored.name)
 
 
 def sum_box(

@@ -27,6 +27,8 @@ Array = npt.NDArray[Any]
 # A part of a tensor: from where to where on each axis, in steps of one.
 Box = tuple[slice, ...]
 Read = Callable[[Box], Array]
+# Tells of a name whether its tensor is asked for.
+Wanted = Callable[[str], bool]
 # Fills a buffer with the bytes from an offset on.
 Fill = Callable[[int, memoryview], None]
 
@@ -67,6 +69,8 @@ class Tensor(ABC):
     ----------
     name : str
         In its file; of the one tensor of a file without names, the path.
+    file : pathlib.Path
+        As it was given; whoever finds the tensor sets it.
     stored : StoredType
     shape : tuple of int
     grain : tuple of int
@@ -80,6 +84,7 @@ class Tensor(ABC):
     """
 
     name: str
+    file: Path
     stored: StoredType
     shape: tuple[int, ...]
     grain: tuple[int, ...]
@@ -160,7 +165,9 @@ class FlatTensor(Tensor):
         source, offset, dtype = self._source, self.offset, self._dtype
         order: Literal["C", "F"] = "C" if self.order == "F" else "F"
         shape = self.shape[::-1]
-        return FlatTensor(self.name, self.stored, shape, source, offset, dtype, order)
+        other = FlatTensor(self.name, self.stored, shape, source, offset, dtype, order)
+        other.file = self.file
+        return other
 
     @contextmanager
     def opened(self) -> Iterator[Read]:

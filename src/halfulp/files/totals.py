@@ -1,6 +1,6 @@
 """What a run has summed, and the state files that join runs.
 
-May import element_types, errors, input and state only.
+May import element_types, errors, input, state and, beside it, stored_types only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import IO
 
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
+from halfulp.files.stored_types import STORED_TYPES
 from halfulp.input import file_errors, open_regular, the_file
 from halfulp.state import SumSquare
 
@@ -48,6 +49,9 @@ class Totals:
     ----------
     states : dict
         From name ("" for all together) and element type to SumSquare.
+    stored : dict
+        From name and element type, as in `states`, to the types in the files, which may
+        be smaller; state files do not have them.
     files, tensors, skipped : int
         How many there were.
     """
@@ -55,11 +59,13 @@ class Totals:
     def __init__(self, per_tensor: bool, axis: tuple[int, ...] | None = None) -> None:
         self.per_tensor, self.axis = per_tensor, axis
         self.states: dict[tuple[str, str], SumSquare] = {}
+        self.stored: dict[tuple[str, str], set[str]] = {}
         self.files = self.tensors = self.skipped = 0
 
-    def add(self, name: str, state: SumSquare) -> None:
-        """Add the sums of a tensor, or of a part of it."""
+    def add(self, name: str, state: SumSquare, stored: str | None = None) -> None:
+        """Add the sums of a tensor, or of a part of it, which has a type in its file."""
         key = (name if self.per_tensor else "", state.type)
+        self.stored.setdefault(key, set()).add(stored or state.type)
         known = self.states.get(key)
         if known is None:
             self.states[key] = state.copy()
@@ -94,12 +100,19 @@ class Totals:
             for each in (known, state) if known else (state,):
                 merged.add(name, each)
         self.states |= merged.states
+        for key, types in other.stored.items():
+            self.stored.setdefault(key, set()).update(types)
         for what, count in counts.items():
             setattr(self, what, count)
 
     def _make(self) -> str:
         axis = "" if self.axis is None else f" with --axis {self.axis}"
         return f"{'per tensor' if self.per_tensor else 'of all tensors together'}{axis}"
+
+    def types(self, keys: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the types in the files of what was summed, in a fixed order."""
+        met = set().union(*(self.stored.get(key, {key[1]}) for key in keys))
+        return [t.name for t in STORED_TYPES if t.name in met]
 
     def ordered(self) -> list[tuple[tuple[str, str], SumSquare]]:
         """Return names, types and sums, ordered by the bytes of the names."""

@@ -21,7 +21,7 @@ import numpy as np
 from halfulp.errors import ModelError
 from halfulp.files.chunked import ChunkedTensor, Places, package
 from halfulp.files.stored_types import BY_NAME, STORED_TYPES, StoredType, stored_type
-from halfulp.files.tensors import Skipped, Tensor
+from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, read_at, read_whole, the_file
 
 _MOST_METADATA = 2**24  # bytes
@@ -37,7 +37,7 @@ _NOWHERE = 2**64 - 1
 _CRC = 4  # bytes behind the index of a shard
 
 
-def zarr_arrays(path: Path, bfloat16: bool) -> Iterator[Tensor | Skipped]:
+def zarr_arrays(path: Path, wanted: Wanted, bfloat16: bool) -> Iterator[Tensor | Skipped]:
     """Yield the arrays of a Zarr folder, a group or one array."""
     zarr = package("zarr", "zarr")
     with file_errors(path):
@@ -47,7 +47,8 @@ def zarr_arrays(path: Path, bfloat16: bool) -> Iterator[Tensor | Skipped]:
         if not found and not is_zarr(path):
             raise ModelError(f"{the_file(path)} has no Zarr metadata; allowed: some")
         for name, version in found:
-            yield _Array(zarr, path, name, version).read(bfloat16)
+            if wanted(name or str(path)):
+                yield _Array(zarr, path, name, version).read(bfloat16)
 
 
 def is_zarr(folder: Path) -> bool:
@@ -151,8 +152,8 @@ class _Array:
             raise ModelError(f"{self._what} has type {name!r}; allowed: a name")
         if name in _BY_NUMPY_NAME:
             return _BY_NUMPY_NAME[name], name
-        if name in ("r16", "|V2", "<V2") and bfloat16:
-            return BY_NAME["bfloat16"], name
+        if name in ("r16", "|V2", "<V2"):
+            return (BY_NAME["bfloat16"] if bfloat16 else None), "|V2"
         if self._version == 2:
             try:
                 return stored_type(np.dtype(name)), name
@@ -186,7 +187,9 @@ class _Array:
         size = stored.dtype.itemsize
         bits = _fill_bits(self._metadata.get("fill_value"), stored)
         if self._version == 2:
-            self._metadata |= {"dtype": f"<u{size}", "fill_value": bits}
+            # One byte has no order, and is of no other spelling for zarr.
+            name = np.dtype(f"<u{size}").str
+            self._metadata |= {"dtype": name, "fill_value": bits}
             return
         self._metadata |= {"data_type": f"uint{8 * size}", "fill_value": bits}
         listed = list(self._metadata.get("codecs") or ())
