@@ -35,8 +35,8 @@ from halfulp.conformance.backends import BACKENDS
 from halfulp.conformance.cases import INVALID, WRONG_OPSET, Case
 from halfulp.conformance.export import export
 from halfulp.conformance.known import explains
-from halfulp.conformance.outcomes import Crashed, Refused, one_line
-from halfulp.conformance.report import junit
+from halfulp.conformance.outcomes import Answer, Crashed, Refused, one_line
+from halfulp.conformance.report import details, junit
 from halfulp.conformance.results import Run, result_of
 from halfulp.conformance.runner import run_cases
 from halfulp.conformance.suite import all_cases, choose, quick
@@ -83,7 +83,8 @@ def run_fake(name: str, *cases: Case, time_limit: float = 60.0) -> list[tuple[st
     ],
 )
 def test_each_fault_has_its_verdict(name: str, word: str, text: str) -> None:
-    assert run_fake(name, VECTOR) == [(word, text)]
+    # Twice: what it did with one case is over before the next.
+    assert run_fake(name, VECTOR, VECTOR) == 2 * [(word, text)]
 
 
 def test_texts_of_backends_become_one_line_that_terminals_can_show() -> None:
@@ -387,6 +388,17 @@ def test_the_page_has_a_matrix_for_each_backend(report: str) -> None:
     assert tables.cells["onnxruntime", "axes", "uint64"] == "refused"
     assert len({key[0] for key in tables.cells}) == 4
     assert {cell for key, cell in tables.cells.items() if key[0] == "halfulp"} == {"0"}
+
+
+@pytest.mark.parametrize("type_name", ["object", "complex128", "bool", "S3", "U2"])
+def test_answers_of_any_type_are_shown(type_name: str) -> None:
+    got = np.ones(1, type_name)
+    answer = Answer(1, got.dtype.name, (1,), got)
+    result = result_of("fake", VECTOR, answer)
+    assert result.verdict.word == "wrong type"
+    shown = page.page([Run("fake", {}, [result])], "x")
+    assert f'"type": "{got.dtype.name}"' in shown
+    assert "\n".join(details(result)).startswith("  wrong type: type ")
 
 
 def test_the_page_escapes_what_a_backend_says() -> None:

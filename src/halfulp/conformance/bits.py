@@ -25,6 +25,14 @@ def bits(array: Any) -> Array:
     return result
 
 
+def bits_text(array: Array, place: tuple[int, ...]) -> str:
+    """Return the bits of an element of any type in hex; none of a Python object."""
+    if array.dtype.hasobject:
+        return ""
+    little = array[place].astype(array.dtype.newbyteorder("<"))
+    return f"0x{little.tobytes()[::-1].hex()}"
+
+
 def from_bits(values: Any, dtype: Any) -> Array:
     """Return an array of `dtype` from the bits of its elements."""
     dtype = np.dtype(dtype)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.backends import describe
-from halfulp.conformance.bits import Array, bits
+from halfulp.conformance.bits import Array, bits_text
 from halfulp.conformance.cases import CLASSES
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.summary import (
@@ -198,8 +198,7 @@ def _words(result: Result) -> str:
 
 def _value(array: Array, place: tuple[int, ...]) -> str:
     """An element in decimal and its bits."""
-    width = 2 * array.dtype.itemsize
-    return f"{array[place]!s} (0x{int(bits(array)[place]):0{width}x})"
+    return f"{array[place]!s} ({bits_text(array, place)})"
 
 
 def _totals_rows(runs: Sequence[Run]) -> list[list[str]]:

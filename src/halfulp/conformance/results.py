@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.bits import Array, bits
+from halfulp.conformance.bits import Array, bits_text
 from halfulp.conformance.cases import Case
 from halfulp.conformance.known import known_failure
 from halfulp.conformance.outcomes import Answer, Outcome
@@ -104,9 +104,7 @@ def first_values(array: Array, worst: tuple[int, ...] | None = None) -> list[lis
     places = list(itertools.islice(np.ndindex(array.shape), SHOWN))
     if worst is not None and worst not in places:
         places[SHOWN - 1 :] = [worst]
-    width = 2 * array.dtype.itemsize
-    hexes = bits(array)
-    return [[str(list(i)), str(array[i]), f"0x{int(hexes[i]):0{width}x}"] for i in places]
+    return [[str(list(i)), str(array[i]), bits_text(array, i)] for i in places]
 
 
 def _run_object(run: Run) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from halfulp.conformance.bits import Array, bits
+from halfulp.conformance.bits import Array, bits, bits_text
 from halfulp.conformance.cases import Case
 
 # As many terms are shown at each end, and as many of the hard ones from each of theirs.
@@ -34,8 +34,7 @@ def lines_of(case: Case, place: tuple[int, ...]) -> list[Line]:
         return []
     sizes = [case.data.shape[axis] for axis in case.reduced]
     hard = case.hard if case.hard != (0, row.size) else None
-    hexes = bits(row)
-    shown, starts = _pieces(row, hexes, case.hard)
+    shown, starts = _pieces(row, case.hard)
 
     def at(i: int) -> str:
         inner = iter(np.unravel_index(i, sizes) if sizes else ())
@@ -49,7 +48,7 @@ def lines_of(case: Case, place: tuple[int, ...]) -> list[Line]:
             continue
         which = at(start) if count == 1 else f"{at(start)} to {at(stop - 1)}"
         times = "" if count == 1 else f", {count} times"
-        code = f"0x{int(hexes[start]):0{2 * row.dtype.itemsize}x}"
+        code = bits_text(row, (start,))
         is_hard = hard is not None and hard[0] <= start < stop <= hard[1]
         lines.append((which, f"{row[start]!s}{times}", code, is_hard))
     return lines
@@ -66,9 +65,7 @@ def _index(case: Case, place: tuple[int, ...]) -> list[int | slice]:
     return index
 
 
-def _pieces(
-    row: Array, hexes: Array, hard: tuple[int, int] | None
-) -> tuple[Array, list[int]]:
+def _pieces(row: Array, hard: tuple[int, int] | None) -> tuple[Array, list[int]]:
     """Which terms are to be seen, and the first terms of the lines."""
     shown = np.zeros(row.size, bool)
     shown[:_ENDS] = shown[-_ENDS:] = True
@@ -83,6 +80,7 @@ def _pieces(
     # In place of a line that tells of one term, the term.
     shown[1:-1] |= shown[:-2] & shown[2:]
 
+    hexes = bits(row)
     bounds = np.flatnonzero(hexes[1:] != hexes[:-1]) + 1
     firsts = np.concatenate([[0], bounds])
     lengths = np.diff([*firsts, row.size])

@@ -4,8 +4,9 @@ May import errors, processes, backends and outcomes only; and onnx. Started by c
 
 A request is a line of JSON, {"model": n, "inputs": [[name, n], ...]}, and then as many
 bytes of a ModelProto and of TensorProtos. The answer is a line of JSON: {"refused":
-text}, or {"outputs": count, "type": name, "shape": [...], "size": n} about the first
-output, and then n bytes of a TensorProto. The first line tells versions or an error.
+text}, or {"outputs": count} where that is not 1, or {"outputs": 1, "type": name, "shape":
+[...], "size": n}, and then n bytes of a TensorProto. The first line tells versions or an
+error.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ def _answer(run: Run, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         outputs = [np.asarray(output) for output in run(model, feeds)]
     except Exception as error:  # whatever a backend raises
         return {"refused": one_line(f"{type(error).__name__}: {error}")}, b""
-    if not outputs:
-        return {"outputs": 0}, b""
+    if len(outputs) != 1:
+        return {"outputs": len(outputs)}, b""
     first = outputs[0]
     facts = {
-        "outputs": len(outputs),
+        "outputs": 1,
         "type": first.dtype.name,
         "shape": first.shape,
         "size": 0,
