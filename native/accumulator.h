@@ -134,11 +134,13 @@ void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
   }
 }
 
-// The sum of `input` elements correctly rounded to `output`, of its kind; for integers,
-// modulo 2^64.
-inline std::uint64_t round_sum(const Format& input, const std::uint64_t* digits,
+// The sum of `input` elements correctly rounded to `output`; of integers to an integer type,
+// modulo 2^64. The sum has `size` digits, which for floats is that of its format.
+inline std::uint64_t round_sum(const Format& input, const std::uint64_t* digits, int size,
                                const Format& output) {
-  if (!input.is_float) return digits[0];
+  if (!input.is_float) {
+    return output.is_float ? round_digits(output, digits, size, 0) : digits[0];
+  }
   const SumFormat sum = sum_format(input);
   const std::uint64_t flags = flags_of(sum, digits);
   if (flags != 0) return flags & kNan ? output.quiet_nan() : output.infinity();

@@ -165,6 +165,23 @@ std::optional<Type> type_of(PyArrayObject* array) {
   return std::nullopt;
 }
 
+const SmallFormat* small_of(PyArrayObject* array) {
+  switch (PyArray_TYPE(array)) {
+    case NPY_BOOL:
+      return &format_of(SmallType::boolean);
+    case NPY_INT8:
+      return &format_of(SmallType::int8);
+    case NPY_INT16:
+      return &format_of(SmallType::int16);
+    case NPY_UINT8:
+      return &format_of(SmallType::uint8);
+    case NPY_UINT16:
+      return &format_of(SmallType::uint16);
+    default:
+      return nullptr;
+  }
+}
+
 int numpy_number(Type type) {
   switch (type) {
     case Type::bfloat16:
@@ -220,7 +237,7 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
     counts[i] = PyArray_DIM(array, i);
     strides[i] = PyArray_STRIDE(array, i);
   }
-  return make_plan(rank, counts, strides, is_reduced, format_of(*type_of(array)).bytes,
+  return make_plan(rank, counts, strides, is_reduced, static_cast<int>(PyArray_ITEMSIZE(array)),
                    output_bytes);
 }
 
@@ -234,7 +251,9 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
   }
   if (!where.empty()) where = " of output [" + where + "]";
   const nb::object message =
-      nb::str("the exact sum of squares{} is {}; {} cannot hold it")
+      nb::str(format_of(*type_of(result)).is_float
+                  ? "the exact sum of squares{} is {}; allowed for {}: below"
+                  : "the exact sum of squares{} is {}; {} cannot hold it")
           .attr("format")(where, sum,
                           nb::steal(reinterpret_cast<PyObject*>(
                               PyArray_DescrFromType(PyArray_TYPE(result)))));
@@ -261,11 +280,13 @@ nb::object new_array(Type type, int rank, const npy_intp* shape) {
 nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int type_code,
                         bool checked, nb::handle out) {
   PyArrayObject* array = as_array(data);
-  const std::optional<Type> input_type = type_of(array);
+  const SmallFormat* const small = small_of(array);
+  const std::optional<Type> input_type = small ? small->read_as : type_of(array);
+  if (!input_type) throw nb::type_error("no such element type");
+  const Type sum_type = small ? small->sum : *input_type;
   const Format* output_format =
-      input_type ? find_format(type_code == 0 ? *input_type : static_cast<Type>(type_code))
-                 : nullptr;
-  if (!output_format || format_of(*input_type).is_float != output_format->is_float) {
+      find_format(type_code == 0 ? sum_type : static_cast<Type>(type_code));
+  if (!output_format || (format_of(*input_type).is_float && !output_format->is_float)) {
     throw nb::type_error("no such pair of element types");
   }
 
@@ -303,6 +324,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
   request.input_type = *input_type;
   request.output_type = output_format->type;
+  request.small = small;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = checked && !output_format->is_float;
   std::optional<SumOverflow> overflow;
@@ -431,7 +453,7 @@ nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int outpu
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
   const Sums source(sums, format);
-  if (output.is_float != format.is_float) throw nb::type_error("no such pair of types");
+  if (format.is_float && !output.is_float) throw nb::type_error("no such pair of types");
   npy_intp lengths[kMaxRank];
   const int rank = static_cast<int>(shape.size());
   if (rank > kMaxRank) throw nb::value_error("too many axes");
@@ -446,12 +468,13 @@ nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int outpu
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
       const std::uint64_t* state = source.state(i);
-      if (checked && !output.is_float &&
-          (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
+      if (output.is_float
+              ? !format.is_float && (state[1] & kTopBit) != 0
+              : checked && (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
         overflow = i;
         return false;
       }
-      const std::uint64_t rounded = round_sum(format, state, output);
+      const std::uint64_t rounded = round_sum(format, state, source.digits, output);
       std::memcpy(results + i * output.bytes, &rounded, output.bytes);
       return true;
     });

@@ -18,6 +18,15 @@ enum class Type : int {
   bfloat16 = 16,
 };
 
+// Integers that are read as wider ones: nothing else has these types. Numbers as of Type.
+enum class SmallType : int {
+  uint8 = 2,
+  int8 = 3,
+  uint16 = 4,
+  int16 = 5,
+  boolean = 9,
+};
+
 // The element of an array in memory: its bits, unsigned.
 template <Type type>
 struct Element;
@@ -62,6 +71,27 @@ constexpr const Format* find_format(Type type) {
 }
 
 constexpr const Format& format_of(Type type) { return *find_format(type); }
+
+struct SmallFormat {
+  SmallType type;
+  int bytes;
+  Type read_as;
+  Type sum;  // of sums, if nothing else is asked for, as in NumPy
+};
+
+inline constexpr SmallFormat kSmallFormats[] = {
+    {SmallType::uint8, 1, Type::uint32, Type::uint64},
+    {SmallType::int8, 1, Type::int32, Type::int64},
+    {SmallType::uint16, 2, Type::uint32, Type::uint64},
+    {SmallType::int16, 2, Type::int32, Type::int64},
+    {SmallType::boolean, 1, Type::int32, Type::int64},
+};
+
+constexpr const SmallFormat& format_of(SmallType type) {
+  const SmallFormat* format = kSmallFormats;
+  while (format->type != type) ++format;
+  return *format;
+}
 
 template <>
 struct Element<Type::bfloat16> {

@@ -1,32 +1,42 @@
 // Copies of strided elements, side by side, aligned and in native byte order.
-// Includes nothing of halfulp.
+// May include formats.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "formats.h"
+
 namespace halfulp {
 namespace {
 
 template <class T>
 T swap_bytes(T x) {
-  if constexpr (sizeof x == 2) return __builtin_bswap16(x);
+  if constexpr (sizeof x == 2) return static_cast<T>(__builtin_bswap16(x));
   if constexpr (sizeof x == 4) return __builtin_bswap32(x);
   if constexpr (sizeof x == 8) return __builtin_bswap64(x);
+  return x;
 }
 
-// `fixed_stride`, if not 0, is the stride, known to the compiler.
-template <class T, bool swapped, std::ptrdiff_t fixed_stride>
+// A bool of NumPy's, whose byte may be any.
+struct Truth {
+  std::uint8_t byte;
+  operator std::int32_t() const { return byte != 0; }
+};
+
+// Copies elements as To. `fixed_stride`, if not 0, is the stride, known to the compiler.
+template <class From, class To, bool swapped, std::ptrdiff_t fixed_stride>
 void copy_elements(std::byte* target, const std::byte* source, std::int64_t rows,
                    std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) {
   if (fixed_stride != 0) stride = fixed_stride;
-  for (std::int64_t i = 0; i < rows; ++i, target += columns * sizeof(T)) {
+  for (std::int64_t i = 0; i < rows; ++i, target += columns * sizeof(To)) {
     for (std::int64_t j = 0; j < columns; ++j) {
-      T x;
+      From x;
       std::memcpy(&x, source + i * row_stride + j * stride, sizeof x);
-      if (swapped) x = swap_bytes(x);
-      std::memcpy(target + j * sizeof x, &x, sizeof x);
+      if constexpr (swapped) x = swap_bytes(x);
+      const To copied = x;
+      std::memcpy(target + j * sizeof copied, &copied, sizeof copied);
     }
   }
 }
@@ -38,11 +48,11 @@ inline void pack(std::byte* target, const std::byte* source, std::int64_t rows,
                  std::int64_t bytes, bool byte_swapped) {
   const auto copy_as = [&](auto element) {
     using T = decltype(element);
-    auto copy = &copy_elements<T, false, 0>;
+    auto copy = &copy_elements<T, T, false, 0>;
     if (byte_swapped) {
-      copy = &copy_elements<T, true, 0>;
+      copy = &copy_elements<T, T, true, 0>;
     } else if (stride == 2 * sizeof(T)) {
-      copy = &copy_elements<T, false, 2 * sizeof(T)>;
+      copy = &copy_elements<T, T, false, 2 * sizeof(T)>;
     }
     copy(target, source, rows, row_stride, columns, stride);
   };
@@ -53,6 +63,34 @@ inline void pack(std::byte* target, const std::byte* source, std::int64_t rows,
       return copy_as(std::uint32_t{});
     case 8:
       return copy_as(std::uint64_t{});
+  }
+}
+
+// The same of small elements, as those of the type that they are read as.
+inline void widen(std::byte* target, const std::byte* source, std::int64_t rows,
+                  std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
+                  SmallType type, bool byte_swapped) {
+  const auto copy_from = [&](auto from, auto to) {
+    using From = decltype(from);
+    using To = decltype(to);
+    auto copy = &copy_elements<From, To, false, 0>;
+    if (stride == sizeof(From)) copy = &copy_elements<From, To, false, sizeof(From)>;
+    if constexpr (sizeof(From) > 1) {
+      if (byte_swapped) copy = &copy_elements<From, To, true, 0>;
+    }
+    copy(target, source, rows, row_stride, columns, stride);
+  };
+  switch (type) {
+    case SmallType::uint8:
+      return copy_from(std::uint8_t{}, std::uint32_t{});
+    case SmallType::int8:
+      return copy_from(std::int8_t{}, std::int32_t{});
+    case SmallType::uint16:
+      return copy_from(std::uint16_t{}, std::uint32_t{});
+    case SmallType::int16:
+      return copy_from(std::int16_t{}, std::int32_t{});
+    case SmallType::boolean:
+      return copy_from(Truth{}, std::int32_t{});
   }
 }
 

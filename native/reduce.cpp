@@ -47,6 +47,9 @@ constexpr std::ptrdiff_t kNearBytes = 64;
 // A call of more elements is long: it takes up to 50 nanoseconds for each.
 constexpr double kLongElements = 1 << 22;
 
+// Columns of a packed copy, so few that it has many rows: a kernel loads and stores all sums.
+constexpr std::int64_t kPackedWidth = 256;
+
 // Outputs of a columns tile that lie this near share cache lines.
 constexpr std::int64_t kNearColumns = 16;
 
@@ -193,6 +196,7 @@ class Reduction {
         output_format_(format_of(request.output_type)),
         sum_format_(sum_format(input_format_)),
         bytes_(input_format_.bytes),
+        stored_bytes_(request.small ? request.small->bytes : bytes_),
         terms_(plan.reduced.count()) {
     if (!input_format_.is_float) {
       method_ = Method::residue;
@@ -208,11 +212,12 @@ class Reduction {
     exactly_ = exactly(request.input_type);
     exact_rows_ = find_exact_kernel(Layout::rows, request.input_type);
     exact_columns_ = find_exact_kernel(Layout::columns, request.input_type);
-    exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions);
+    exact_ = request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
+             (!input_format_.is_float && output_format_.is_float && !residues_are_sums());
     whole_elements_ = has_whole_elements();
     const Loop& reduced = plan.reduced.innermost();
     folds_ = plan.layout == Layout::columns && kept_.count < kFoldedColumns / 4 &&
-             kept_.input == bytes_ && reduced.input == kept_.count * bytes_ &&
+             kept_.input == stored_bytes_ && reduced.input == kept_.count * stored_bytes_ &&
              reduced.count >= 2 * kFoldedColumns;
   }
 
@@ -375,7 +380,12 @@ class Reduction {
       clear(method_, workspace.sums + n, kPadding);
       sum_terms(method_, input, n, workspace.sums, workspace);
       if (method_ == Method::residue) {
-        if (output_format_.bytes == 8) {
+        if (output_format_.is_float) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            set_result(results, i,
+                       round_digits(output_format_, &workspace.sums.residue[i], 1, 0));
+          }
+        } else if (output_format_.bytes == 8) {
           std::memcpy(results, workspace.sums.residue, n * 8);
         } else {
           auto* low = reinterpret_cast<std::uint32_t*>(results);
@@ -562,13 +572,14 @@ class Reduction {
     if (method == Method::grid) {
       for (std::int64_t j = 0; j < wide; ++j) own.sums.hi[j] = states.hi[j % columns];
     }
-    add_block(kernel, data, wide_rows, wide * bytes_, wide, bytes_, own.sums, true, own);
+    add_block(kernel, data, wide_rows, wide * stored_bytes_, wide, stored_bytes_, own.sums,
+              true, own);
     if (fresh) clear(method, states, columns);
     for (std::int64_t j = 0; j < wide; ++j) merge(method, states, j % columns, own.sums, j);
     if (rest > 0) {
-      data += wide_rows * wide * bytes_;
-      add_block(kernel, data, rest, columns * bytes_, columns, bytes_, states, false,
-                workspace);
+      data += wide_rows * wide * stored_bytes_;
+      add_block(kernel, data, rest, columns * stored_bytes_, columns, stored_bytes_, states,
+                false, workspace);
     }
   }
 
@@ -584,7 +595,8 @@ class Reduction {
     if (!direct || rows * columns > kPiece) {
       const std::int64_t most = direct ? kPiece : kPackBytes / bytes_;
       const std::int64_t unit = direct ? (by_rows ? kRowsUnit : kColumnsUnit) : 1;
-      width = std::min(columns, direct ? kPieceColumns : most);
+      const std::int64_t widest = by_rows ? most : kPackedWidth;
+      width = std::min(columns, direct ? kPieceColumns : widest);
       height = std::max(unit, most / width / unit * unit);
     }
     for (std::int64_t i = 0; i < rows; i += height) {
@@ -594,8 +606,7 @@ class Reduction {
         const std::int64_t n = std::min(width, columns - j);
         std::ptrdiff_t piece_stride = row_stride;
         if (!direct) {
-          pack(workspace.packed(), piece, m, row_stride, n, stride, bytes_,
-               request_.byte_swapped);
+          read(piece, m, row_stride, n, stride, workspace);
           piece = workspace.packed();
           piece_stride = n * bytes_;
         }
@@ -619,13 +630,13 @@ class Reduction {
   std::uint64_t resolve(const std::byte* input, Workspace& workspace) const {
     std::uint64_t digits[kMostDigits] = {};
     add_exactly(plan_.reduced, input, digits, workspace);
-    if (!input_format_.is_float) {
+    if (!input_format_.is_float && !output_format_.is_float) {
       const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
       if (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0)) {
         throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
       }
     }
-    return round_sum(input_format_, digits, output_format_);
+    return round_sum(input_format_, digits, sum_format_.digits, output_format_);
   }
 
   // Adds the terms of one output to its exact sum.
@@ -716,8 +727,8 @@ class Reduction {
       for (std::int64_t j = 0; j < columns; j += width) {
         const std::int64_t m = std::min(height, inner.count - i);
         const std::int64_t n = std::min(width, columns - j);
-        pack(workspace.packed(), data + i * inner.input + j * kept_.input, m, inner.input, n,
-             kept_.input, bytes_, request_.byte_swapped);
+        read(data + i * inner.input + j * kept_.input, m, inner.input, n, kept_.input,
+             workspace);
         look(workspace, m * n * kAlone);
         const StateArray some = {states.first + j * states.stride, states.stride, n};
         add_columns(workspace.packed(), m, n * bytes_, n, some, workspace);
@@ -773,12 +784,29 @@ class Reduction {
       const std::int64_t chunk = kPackBytes / bytes_;
       for (std::int64_t i = 0; i < inner.count; i += chunk) {
         const std::int64_t n = std::min(chunk, inner.count - i);
-        pack(workspace.packed(), data + i * inner.input, 1, 0, n, inner.input, bytes_,
-             request_.byte_swapped);
+        read(data + i * inner.input, 1, 0, n, inner.input, workspace);
         f(workspace.packed(), n);
         look(workspace, n * kAlone);
       }
     });
+  }
+
+  // Makes a packed copy of a matrix, in the type that kernels read.
+  void read(const std::byte* data, std::int64_t rows, std::ptrdiff_t row_stride,
+            std::int64_t columns, std::ptrdiff_t stride, Workspace& workspace) const {
+    if (request_.small) {
+      widen(workspace.packed(), data, rows, row_stride, columns, stride, request_.small->type,
+            request_.byte_swapped);
+    } else {
+      pack(workspace.packed(), data, rows, row_stride, columns, stride, bytes_,
+           request_.byte_swapped);
+    }
+  }
+
+  // Whether no sum of integers reaches 2^64, so that its residue is all of it.
+  bool residues_are_sums() const {
+    const std::int64_t bits = 16 * stored_bytes_ - (input_format_.is_signed ? 2 : 0);
+    return bits < 64 && terms_ < std::int64_t{1} << std::min<std::int64_t>(64 - bits, 62);
   }
 
   // Whether elements `stride` bytes apart can be read as an array of native, aligned ones.
@@ -789,7 +817,7 @@ class Reduction {
     for (const Loops* loops : {&plan_.kept, &plan_.reduced}) {
       for (int i = 0; i < loops->size; ++i) all |= loops->loops[i].input;
     }
-    return !request_.byte_swapped && (all & (bytes_ - 1)) == 0;
+    return !request_.byte_swapped && !request_.small && (all & (bytes_ - 1)) == 0;
   }
 
   // Whether n columns of so many rows are to be folded.
@@ -804,7 +832,8 @@ class Reduction {
   const Format& input_format_;
   const Format& output_format_;
   const SumFormat sum_format_;
-  const std::int64_t bytes_;
+  const std::int64_t bytes_;         // of an element that a kernel reads
+  const std::int64_t stored_bytes_;  // of one in memory
   const std::int64_t terms_;
   Method method_;
   Function kernel_;  // of method_

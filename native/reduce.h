@@ -15,9 +15,11 @@ struct Request {
   const std::byte* input;
   std::byte* output;
   Type input_type;
-  Type output_type;   // of the same kind, float or integer, as input_type
+  Type output_type;   // for a float type as input_type, a float type
   bool byte_swapped;  // the input; the output is in native order
   bool checked;       // throw if an integer sum does not fit
+  // The elements, if these are small integers: read as input_type, see SmallFormat.
+  const SmallFormat* small = nullptr;
   // Whether the outputs are states, see accumulator.h, to which the squares are added. The
   // output type means nothing then.
   bool states = false;

@@ -20,6 +20,14 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [BFLOAT16, *map(np.dtype, ("float16", "float32", "float64"))]
 INTEGERS = [*map(np.dtype, ("int32", "int64", "uint32", "uint64"))]
 TYPES = FLOATS + INTEGERS
+# What sum_square takes besides.
+SMALL = [*map(np.dtype, ("bool", "int8", "int16", "uint8", "uint16"))]
+
+
+def sum_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of sums: of small integers that of NumPy's, else of the elements."""
+    native = dtype.newbyteorder("=")
+    return np.sum(np.empty(0, native)).dtype if native in SMALL else native
 
 
 def expected(
@@ -28,8 +36,8 @@ def expected(
     dtype: Any = None,
     keepdims: bool = False,
 ) -> np.ndarray:
-    """The right result by the oracle, of `dtype` (default: that of `x`)."""
-    dtype = np.dtype(dtype or x.dtype.newbyteorder("="))
+    """The right result by the oracle, of `dtype` (default: that of `sum_square`)."""
+    dtype = np.dtype(dtype or sum_dtype(x.dtype))
     exact = exact_sum_square(x, axis)
     result = np.empty(np.shape(exact), dtype=dtype)
     for index in np.ndindex(result.shape):

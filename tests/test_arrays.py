@@ -13,7 +13,7 @@ import pytest
 import halfulp
 from halfulp import _core
 from halfulp.arrays import as_array
-from oracle import BFLOAT16, TYPES, assert_same_bits, expected
+from oracle import BFLOAT16, SMALL, TYPES, assert_same_bits, expected
 
 
 class Foreign:
@@ -37,13 +37,15 @@ class Foreign:
         )
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
 def test_a_foreign_array_gives_a_foreign_result(dtype: np.dtype) -> None:
     x = np.arange(24).reshape(2, 3, 4).astype(dtype)
     for face, axis, keepdims in (
         (halfulp.sum_square, 1, False),
         (halfulp.reduce_sum_square, [1], True),
     ):
+        if dtype in SMALL and face is halfulp.reduce_sum_square:
+            continue
         result = face(Foreign(x), axis)
         assert isinstance(result, Foreign)
         assert_same_bits(result.array, expected(x, 1, keepdims=keepdims))
@@ -129,12 +131,16 @@ def test_what_the_library_refuses_is_told() -> None:
         halfulp.sum_square(Refusing(np.ones(3)))
 
 
-@pytest.mark.parametrize("dtype", ["int8", "bool", "complex64"])
-def test_foreign_arrays_of_other_types_are_refused(dtype: str) -> None:
-    with pytest.raises(
-        halfulp.UnsupportedTypeError, match=f"dtype {dtype}; allowed: bfloat16"
+def test_foreign_arrays_of_other_types_are_refused() -> None:
+    for face, dtype in (
+        (halfulp.sum_square, "complex64"),
+        (halfulp.reduce_sum_square, "int8"),
+        (halfulp.reduce_sum_square, "bool"),
     ):
-        halfulp.sum_square(Foreign(np.ones(3, dtype)))
+        with pytest.raises(
+            halfulp.UnsupportedTypeError, match=f"dtype {dtype}; allowed: bfloat16"
+        ):
+            face(Foreign(np.ones(3, dtype)))
 
 
 def _run(code: str) -> str:
@@ -158,8 +164,8 @@ def test_the_core_refuses_what_would_corrupt_memory() -> None:
             _core.reduce(x, axes, False, 11, False, None)
     with pytest.raises(TypeError, match="no such pair"):
         _core.reduce(x, None, False, 6, False, None)
-    with pytest.raises(TypeError, match="no such pair"):
-        _core.reduce(x.astype("i1"), None, False, 6, False, None)
+    with pytest.raises(TypeError, match="no such element type"):
+        _core.reduce(x.astype("c8"), None, False, 6, False, None)
     for out in (np.ones(3), np.ones(2, np.float32), np.ones((2, 2))[:, 0]):
         with pytest.raises(ValueError, match="out does not fit"):
             _core.reduce(x, (1,), False, 11, False, out)

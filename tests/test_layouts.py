@@ -11,13 +11,24 @@ import pytest
 from hypothesis import given
 
 import halfulp
-from oracle import TYPES, assert_same_bits, assert_sum_square, bits, expected, from_bits
+from oracle import (
+    INTEGERS,
+    SMALL,
+    TYPES,
+    assert_same_bits,
+    assert_sum_square,
+    bits,
+    expected,
+    from_bits,
+)
+
+INTEGER_TYPES = INTEGERS + SMALL
 
 
 @st.composite
-def strided_arrays(draw: st.DrawFn) -> np.ndarray:
+def strided_arrays(draw: st.DrawFn, types: list[np.dtype] = TYPES) -> np.ndarray:
     """Arrays of every order, stride, alignment and byte order, of small numbers."""
-    dtype = draw(st.sampled_from(TYPES))
+    dtype = draw(st.sampled_from(types))
     rank = draw(st.integers(0, 5))
     shape = draw(st.tuples(*[st.integers(0, 7)] * rank))
     steps = draw(st.tuples(*[st.sampled_from([1, 1, 2, 3, -1, -2])] * rank))
@@ -26,8 +37,8 @@ def strided_arrays(draw: st.DrawFn) -> np.ndarray:
     held = [abs(step) * n for step, n in zip(steps, shape, strict=True)]
     held = [held[i] for i in order]
     rng = np.random.default_rng(seed)
-    values = rng.integers(0, 200, held) / (1 if dtype.kind in "iu" else 8)
-    x = values.astype(dtype)
+    values = rng.integers(0, 200, held) / (1 if dtype in INTEGER_TYPES else 8)
+    x = values.astype(np.int64).astype(dtype) if dtype in SMALL else values.astype(dtype)
     if draw(st.booleans()) and dtype.name != "bfloat16":
         x = x.astype(dtype.newbyteorder())
     if draw(st.booleans()):
@@ -47,7 +58,7 @@ def strided_arrays(draw: st.DrawFn) -> np.ndarray:
     return x
 
 
-@given(x=strided_arrays(), data=st.data(), keepdims=st.booleans())
+@given(x=strided_arrays(TYPES + SMALL), data=st.data(), keepdims=st.booleans())
 def test_every_layout_and_axes(
     x: np.ndarray, data: st.DataObject, keepdims: bool
 ) -> None:
@@ -69,7 +80,7 @@ def test_every_layout_and_axes(
         assert not np.shares_memory(result, x)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [
@@ -89,8 +100,8 @@ def test_every_layout_and_axes(
 def test_every_shape_of_loop(
     rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], axis: int
 ) -> None:
-    values = rng.integers(0, 100, shape)
-    x = (values if dtype.kind in "iu" else values / 64).astype(dtype)
+    values = rng.integers(0, 200, shape)
+    x = (values if dtype in INTEGER_TYPES else values / 64).astype(dtype)
     want = expected(x, axis)
     reverse = tuple(slice(None, None, -1) for _ in shape)
     doubled = np.repeat(x, 2, axis=-1)
@@ -139,7 +150,9 @@ def test_more_than_2_to_the_31_elements_broadcast() -> None:
 def test_no_layout_is_copied() -> None:
     # A copy of the array would not fit the address space that is left.
     x = np.ones((4096, 8192), np.float32)
+    bytes_ = np.ones((4096, 8192), np.uint8)
     views = [x, x.T, x[:, ::2], x[::-1], x[1::3, ::-1], x.astype(">f4")]
+    views += [bytes_, bytes_.T, bytes_[::3, ::-2], x.astype(">i2"), x.astype(bool)]
     page = resource.getpagesize()
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * page
@@ -148,9 +161,11 @@ def test_no_layout_is_copied() -> None:
     try:
         totals = [halfulp.sum_square(view) for view in views]
         columns = [halfulp.sum_square(view, 0) for view in views]
+        rounded = [halfulp.sum_square(v, 1, dtype="f4") for v in views]
     finally:
         resource.setrlimit(resource.RLIMIT_AS, old)
     assert totals == [view.size for view in views]
+    assert all(np.all(r == v.shape[1]) for r, v in zip(rounded, views, strict=True))
     assert all(np.all(c == v.shape[0]) for c, v in zip(columns, views, strict=True))
 
 

@@ -1,6 +1,6 @@
 """Array-likes to NumPy arrays and back to the caller's library.
 
-May import element_types, errors and the native core only.
+May import errors and the native core only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp import _core
-from halfulp.element_types import ALLOWED
 from halfulp.errors import ArgumentError, UnsupportedTypeError
 
 Array = npt.NDArray[Any]
@@ -98,7 +97,7 @@ def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
             if not isinstance(element, int | float | np.generic):
                 raise _refusal(type(element), begin)
         raise UnsupportedTypeError(
-            f"{begin} an integer of more than 64 bits; allowed: {ALLOWED}"
+            f"{begin} an integer of more than 64 bits; allowed: of 64 at most"
         )
     return np.asarray(found), None
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.arrays import is_more_than_an_array
-from halfulp.element_types import ElementType, element_type
+from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError
 from halfulp.state import SumSquare
 
@@ -32,7 +32,7 @@ def reduce_dask_array(
     Parameters
     ----------
     x : dask.array.Array
-        Of one of the eight dtypes.
+        Of a dtype that `halfulp.sum_square` takes.
     what : str
         The caller's name of `x`, for errors.
     axes : tuple of int or None
@@ -61,10 +61,10 @@ def reduce_dask_array(
     axis = tuple(range(x.ndim)) if axes is None else axes
     kept = tuple(i for i in range(x.ndim) if keepdims or i not in axis)
     meta = np.empty((0,) * len(kept), target.dtype)
-    source = element_type(x.dtype)
+    source = data_type(x.dtype, f"{what} has dtype")
     return reduction(
         x,
-        chunk=partial(_chunk, type_=source.name),
+        chunk=partial(_chunk, type_=widened(source, 32).name),
         combine=_combine,
         aggregate=partial(_aggregate, target=target.dtype, overflow=overflow),
         axis=axis,
@@ -96,7 +96,10 @@ def _chunk(
     if computing_meta:
         return block
     kept = tuple(n for i, n in enumerate(block.shape) if i not in axis)
-    return SumSquare(type_, kept).update(block, axis)
+    state = SumSquare(type_, kept)
+    if block.dtype.itemsize < state.dtype.itemsize:  # states are of wider integers
+        block = block.astype(state.dtype)
+    return state.update(block, axis)
 
 
 def _combine(

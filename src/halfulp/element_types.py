@@ -1,4 +1,4 @@
-"""The eight element types, once, by every name that they go by.
+"""The eight element types, and the smaller ones of NumPy's face, by every name of theirs.
 
 May import errors only.
 """
@@ -56,14 +56,24 @@ ELEMENT_TYPES = (
     ElementType("uint64", 13, "uint64", "integer"),
 )
 
+# What NumPy's face takes besides: read as wider integers, which all sums are of.
+SMALL_TYPES = (
+    ElementType("bool", 9, "bool", "integer"),
+    ElementType("int8", 3, "int8", "integer"),
+    ElementType("int16", 5, "int16", "integer"),
+    ElementType("uint8", 2, "uint8", "integer"),
+    ElementType("uint16", 4, "uint16", "integer"),
+)
+
 BY_CODE = {t.code: t for t in ELEMENT_TYPES}
 
 ALLOWED = ", ".join(t.numpy_name for t in ELEMENT_TYPES)
+ALLOWED_DATA = ", ".join(t.numpy_name for t in (*ELEMENT_TYPES, *SMALL_TYPES))
 
 # Keyed by dtype because that look-up is fast; bfloat16 and byte-swapped dtypes
 # are entered when first met, so that ml_dtypes is not imported before it is used.
 _BY_DTYPE: dict[np.dtype[Any], ElementType] = {
-    t.dtype: t for t in ELEMENT_TYPES if t.name != "bfloat16"
+    t.dtype: t for t in (*ELEMENT_TYPES, *SMALL_TYPES) if t.name != "bfloat16"
 }
 
 
@@ -81,13 +91,39 @@ def element_type(dtype: np.dtype[Any], what: str = "data has dtype") -> ElementT
     UnsupportedTypeError
         If it is none of the eight.
     """
+    found = _find(dtype)
+    if found is None or found.code not in BY_CODE:
+        raise UnsupportedTypeError(f"{what} {dtype}; allowed: {ALLOWED}")
+    return found
+
+
+def data_type(dtype: np.dtype[Any], what: str) -> ElementType:
+    """Return the type of a NumPy dtype of any byte order, for data of NumPy's face.
+
+    As `element_type`, but the small types are allowed too.
+    """
+    found = _find(dtype)
+    if found is None:
+        raise UnsupportedTypeError(f"{what} {dtype}; allowed: {ALLOWED_DATA}")
+    return found
+
+
+def widened(type_: ElementType, bits: Literal[32, 64]) -> ElementType:
+    """Return the type itself, or an integer type of so many bits for a small type.
+
+    Of 64 bits are sums, as NumPy's are; 32 hold all values.
+    """
+    if type_.code in BY_CODE:
+        return type_
+    name = f"uint{bits}" if type_.name.startswith("uint") else f"int{bits}"
+    return next(t for t in ELEMENT_TYPES if t.name == name)
+
+
+def _find(dtype: np.dtype[Any]) -> ElementType | None:
     found = _BY_DTYPE.get(dtype)
     if found is None:
         native = dtype.newbyteorder("=")
-        for candidate in ELEMENT_TYPES:
+        for candidate in (*ELEMENT_TYPES, *SMALL_TYPES):
             if native.name == candidate.numpy_name and native == candidate.dtype:
                 found = _BY_DTYPE[dtype] = candidate
-                break
-        else:
-            raise UnsupportedTypeError(f"{what} {dtype}; allowed: {ALLOWED}")
     return found

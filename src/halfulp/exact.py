@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.arrays import as_array
-from halfulp.element_types import ElementType, element_type
+from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import normalize_axes, reduced_shape
 
@@ -68,7 +68,7 @@ def exact_sum_square(
     normal = normalize_axes(axes, array.ndim, repeated="raise")
     if labelled:
         return sum_with_labels(x, "x", normal, keepdims, exact_sum_square)
-    kind = element_type(array.dtype, "x has dtype")
+    kind = data_type(array.dtype, "x has dtype")
     kept = [i for i in range(array.ndim) if i not in normal]
     rows = array.transpose(*kept, *normal).reshape(
         *(array.shape[i] for i in kept), math.prod(array.shape[i] for i in normal)

@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from halfulp import _core
 from halfulp.arrays import Array, as_array, is_dask_array, is_more_than_an_array
-from halfulp.element_types import BY_CODE, ElementType, element_type
+from halfulp.element_types import (
+    BY_CODE,
+    ElementType,
+    data_type,
+    element_type,
+    widened,
+)
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import (
@@ -26,7 +32,7 @@ from halfulp.spec.rules import (
 )
 
 _AXES = "a sequence of int or a 1-D array of int64"
-_SAME = 0  # for a code: the element type of the data
+_SAME = 0  # for a code: the element type of the data, of small ones 64 bits
 _NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
 
@@ -46,17 +52,19 @@ def sum_square(
     ----------
     x : array_like
         Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
-        int64, uint32 or uint64, of any shape, strides, alignment and byte
-        order. Objects with ``__dlpack__`` on the CPU are read in place. A Dask
-        array of any chunks gives a lazy one. What has labels keeps those of the axes
+        int64, uint32, uint64, or of the small ones bool, int8, int16, uint8 and
+        uint16; of any shape, strides, alignment and byte order. Objects with
+        ``__dlpack__`` on the CPU are read in place. A Dask array of any chunks gives
+        a lazy one. What has labels keeps those of the axes
         that are left: an xarray DataArray or Variable, lazy ones too, and a pandas
         Series or DataFrame of one of the dtypes. Objects that mean more than their
         elements in another way (units, masks, sparsity) are refused.
     axis : int or tuple of int, optional
         The axes to sum along; None means all. ``()`` squares each element.
     dtype : dtype, optional
-        Of the result, among the eight; a float type for floats, an integer
-        type for integers. Default: that of `out`, else that of `x`.
+        Of the result, none of the small ones; for floats a float type. Default: that
+        of `out`, else that of `x`; where that is small int64, or uint64 if it is
+        unsigned, as in NumPy.
     out : numpy.ndarray, optional
         Where the result goes: any array of its shape and dtype, `x` included. Not
         with Dask arrays and labels.
@@ -88,8 +96,8 @@ def sum_square(
     Floats: the exact sum of the exact squares, rounded once, to nearest, ties
     to even (IEEE 754-2019, 4.3.1): within half an ulp, the same bits for every
     layout, order, number of threads and processor. Any NaN gives the canonical
-    quiet NaN, else any infinity gives infinity. Integers: exact modulo 2^N. An
-    empty sum is 0.
+    quiet NaN, else any infinity gives infinity. Integers: exact modulo 2^N, or with
+    a float `dtype` the exact sum rounded once. An empty sum is 0.
 
     The input is never copied, whatever its layout; scratch memory is at most
     1 MiB (and 64 KiB for each thread above 16). One more array like the result
@@ -109,6 +117,9 @@ def sum_square(
     >>> half = np.array([300, 300], dtype=np.float16)
     >>> halfulp.sum_square(half), halfulp.sum_square(half, dtype=np.float32)
     (np.float16(inf), np.float32(180000.0))
+    >>> pixels = np.full((100, 100), 255, np.uint8)
+    >>> halfulp.sum_square(pixels), halfulp.sum_square(pixels, dtype=np.float32)
+    (np.uint64(650250000), np.float32(650250000.0))
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
     lazy, restore, data = False, None, x
@@ -124,7 +135,7 @@ def sum_square(
         axes = normalize_axes(given, data.ndim, repeated="raise")
     target = _SAME
     if dtype is not None or out is not None:
-        target = target_type(element_type(data.dtype, "x has dtype"), dtype, out).code
+        target = target_type(data_type(data.dtype, "x has dtype"), dtype, out).code
     if overflow != "wrap" and overflow != "raise":
         raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
     checked = overflow == "raise"
@@ -156,7 +167,7 @@ def reduce_sum_square(
     Parameters
     ----------
     data : array_like
-        As for `sum_square`.
+        As for `sum_square`, but of no small dtype.
     axes : sequence of int or array of int64, 1-D, optional
         Each in [-r, r-1], r the rank of `data`; the same axis twice counts
         once. None and an empty sequence are the same.
@@ -216,6 +227,7 @@ def reduce_sum_square(
             )
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
+    element_type(array.dtype, "data has dtype")
     if lazy:
         return _reduce_lazily(data, "data", normal, keep, _SAME, "wrap", split_every)
     if split_every is not None:
@@ -259,7 +271,7 @@ def _reduce(
     try:
         return _core.reduce(data, axes, keepdims, target, checked, out)
     except TypeError:
-        element_type(data.dtype, f"{what} has dtype")  # tells what is allowed
+        data_type(data.dtype, f"{what} has dtype")  # tells what is allowed
         raise
 
 
@@ -274,8 +286,8 @@ def _reduce_lazily(
 ) -> Any:
     from halfulp.dask import reduce_dask_array
 
-    source = element_type(data.dtype, f"{what} has dtype")
-    into = source if target == _SAME else BY_CODE[target]
+    source = data_type(data.dtype, f"{what} has dtype")
+    into = widened(source, 64) if target == _SAME else BY_CODE[target]
     return reduce_dask_array(data, what, axes, keepdims, into, overflow, split_every)
 
 
@@ -322,7 +334,7 @@ def target_type(
             raise ArgumentError(
                 f"out has dtype {out.dtype}; allowed: {target.numpy_name}"
             )
-    if target.kind != source.kind:
+    if source.kind == "float" and target.kind != "float":
         allowed = ", ".join(
             t.numpy_name for t in BY_CODE.values() if t.kind == source.kind
         )

@@ -78,7 +78,7 @@ int main(int count, char** arguments) {
         update.states = true;
         reduce(to_states, update, own_threads());
         for (std::int64_t i = 0; i < outputs; ++i) {
-          const std::uint64_t bits = round_sum(input, &states[i * digits], output);
+          const std::uint64_t bits = round_sum(input, &states[i * digits], digits, output);
           same = same && std::memcmp(&bits, &want[i * output.bytes], output.bytes) == 0;
         }
         compared += 2 * outputs;
