@@ -468,6 +468,7 @@ nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int outpu
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
       const std::uint64_t* state = source.state(i);
+      // From 2^127 on, a state of integers no longer knows what it would be as a float.
       if (output.is_float
               ? !format.is_float && (state[1] & kTopBit) != 0
               : checked && (state[1] != 0 || (bits < 64 && state[0] >> bits != 0))) {
