@@ -5,13 +5,21 @@ Imports nothing of halfulp.
 
 from __future__ import annotations
 
+_LONGEST = 1200  # characters of a message
+
 
 class HalfulpError(Exception):
     """Base of every error that halfulp raises on purpose.
 
     The message is one line. It names what was given, what is allowed and,
-    inside a model, the node, operator and version.
+    inside a model, the node, operator and version. Where names in a model make it
+    longer than 1200 characters, its middle is left out.
     """
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > _LONGEST:
+            message = f"{message[: _LONGEST - 200]} … {message[-180:]}"
+        super().__init__(message)
 
 
 class UnsupportedTypeError(HalfulpError, TypeError):

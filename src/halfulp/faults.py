@@ -5,6 +5,7 @@ May import errors and limits only.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,6 +28,14 @@ def one_line(text: str) -> str:
     """Return `text` as one line of printable characters, cut where it is long."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return `text`; if it has more than `most` characters, what differs from others."""
+    if len(text) <= most:
+        return text
+    mark = hashlib.blake2b(text.encode(errors="replace"), digest_size=4).hexdigest()
+    return f"{text[: most // 2]}…{mark}…{text[-most // 4 :]}"
 
 
 def reason(error: BaseException) -> str:

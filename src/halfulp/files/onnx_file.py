@@ -1,8 +1,8 @@
 """The initializers of .onnx files, nested graphs included.
 
-May import errors, external_data, input and, beside it, stored_types and tensors only, and
-onnx.tensors for small tensors. The file is walked field by field, in protobuf's encoding,
-so that weights are never loaded as a whole.
+May import errors, external_data, faults, input and, beside it, stored_types and tensors
+only, and onnx.tensors for small tensors. The file is walked field by field, in protobuf's
+encoding, so that weights are never loaded as a whole.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from halfulp.errors import ModelError
 from halfulp.external_data import external_data
+from halfulp.faults import shortened
 from halfulp.files.stored_types import BY_NAME, StoredType
 from halfulp.files.tensors import (
     Array,
@@ -34,6 +35,7 @@ _WINDOW = 2**12  # bytes read at once
 _DEEPEST = 100  # of messages in messages, protobuf's limit
 _MOST_PARTS = 2**12  # attributes of a node, dimensions and the like
 _MOST_TEXT = 2**16  # bytes of a name or a location
+_LONGEST_PATH = 400  # characters before the name of a tensor, which all there repeat
 _MOST_PARSED = 2**24  # bytes of a tensor that is loaded as a whole
 
 # The numbers of fields, as ONNX's definition of its messages has them.
@@ -204,10 +206,9 @@ def _node(node: _Message, prefix: str, wanted: Wanted) -> Iterator[Tensor | Skip
                 graphs.append(part)
                 if len(graphs) > _MOST_PARTS:
                     raise node.error(part.begin)
+        path = shortened(f"{prefix}{name or output}.{attribute_name}", _LONGEST_PATH)
         for graph in graphs:
-            yield from _graph(
-                graph, f"{prefix}{name or output}.{attribute_name}.", wanted
-            )
+            yield from _graph(graph, f"{path}.", wanted)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Brings one node of an operator of ONNX, other than ours, to another opset.
 
-May import errors, faults, inference, nodes, scopes and tensors only.
+May import crashes, errors, faults, nodes, scopes and tensors only.
 
 onnx's version converter takes whole models. It rebuilds all of them, with what it
 does not know lost, and stops at the first operator it cannot convert. So it is given
@@ -22,9 +22,9 @@ from onnx.defs import OpSchema
 
 from halfulp.errors import ModelError, UnsupportedTypeError
 from halfulp.faults import reason
-from halfulp.onnx.inference import check_safe
-from halfulp.onnx.scopes import Scope, known_rank, tensor_facts
-from halfulp.onnx.tensors import type_name
+from halfulp.onnx.crashes import check_safe
+from halfulp.onnx.scopes import Scope
+from halfulp.onnx.tensors import known_rank, tensor_facts, type_name
 
 # Inputs that were an attribute once, as axes, pads or scales, have no more elements.
 _LONGEST_LIST = 64

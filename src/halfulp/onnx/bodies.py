@@ -5,7 +5,6 @@ May import nodes only.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -80,12 +79,15 @@ class FreshNames:
     def __init__(self, taken: Iterable[str], separator: str) -> None:
         self._taken = set(taken)
         self._separator = separator
+        # By name wanted, the last number tried: the same may be wanted often.
+        self._last: dict[str, int] = {}
 
     def fresh(self, wanted: str) -> str:
         """Return `wanted`, with a number if it is taken, and take it."""
-        numbered = (f"{wanted}{self._separator}{i}" for i in itertools.count(1))
-        candidates = itertools.chain([wanted], numbered)
-        name = next(each for each in candidates if each not in self._taken)
+        name = wanted
+        while name in self._taken:
+            self._last[wanted] = self._last.get(wanted, 0) + 1
+            name = f"{wanted}{self._separator}{self._last[wanted]}"
         self._taken.add(name)
         return name
 

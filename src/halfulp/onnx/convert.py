@@ -38,6 +38,7 @@ from halfulp.onnx.nodes import (
     ReduceNode,
     axes_values,
     describe,
+    function_label,
     is_reduce,
     label,
     opset_of,
@@ -45,11 +46,12 @@ from halfulp.onnx.nodes import (
     read_node,
     subgraphs,
     walk,
+    within,
 )
-from halfulp.onnx.scopes import Scope, tensor_facts, walk_typed
+from halfulp.onnx.scopes import Scope, walk_typed
 from halfulp.onnx.skeleton import skeleton
 from halfulp.onnx.structure import check_node, checker_context
-from halfulp.onnx.tensors import type_name
+from halfulp.onnx.tensors import tensor_facts, type_name
 from halfulp.onnx.validate import check_reduce
 from halfulp.spec.rules import OPERATOR, check_type, version_for
 
@@ -169,8 +171,8 @@ def convert(model: Any, target: int) -> Conversion:
     _check_target(target)
     proto = load_model(model)
     with model_errors("the model cannot be converted"):
-        _check_source(proto)
-        return _convert(proto, target)
+        prepared = _check_source(proto)
+        return _convert(proto, prepared, target)
 
 
 def _check_target(target: int) -> None:
@@ -183,8 +185,9 @@ def _check_target(target: int) -> None:
         )
 
 
-def _check_source(model: ModelProto) -> None:
-    check_nodes(model)
+def _check_source(model: ModelProto) -> ModelProto:
+    """Check a model; return it prepared."""
+    prepared = check_nodes(model)
     if model.training_info:
         raise ModelError("the model has training information; allowed: none")
     newest = onnx.defs.onnx_opset_version()
@@ -195,15 +198,16 @@ def _check_source(model: ModelProto) -> None:
                 f"the model imports opset {opset}, unknown to the installed onnx; "
                 f"allowed: 1 to {newest}"
             )
+    return prepared
 
 
-def _convert(model: ModelProto, target: int) -> Conversion:
+def _convert(model: ModelProto, prepared: ModelProto, target: int) -> Conversion:
     conversion = Conversion(model, (opset_of(model), target))
     sound = _passes_checker(model)
-    typed = inferred(model)
+    typed = inferred(prepared, overridable(model))
     scope = Scope()
-    scope.add_graph(typed.graph)
-    _Part(model, model, conversion).convert(typed.graph.node, scope)
+    scope.add_graph(typed)
+    _Part(model, model, conversion).convert(typed.node, scope)
     for function in model.functions:
         body = GraphProto(node=function.node, value_info=function.value_info)
         scope = Scope()
@@ -278,8 +282,8 @@ class _Part:
         """Convert all nodes; `typed` are the same, nested ones with inferred types."""
         if self._old is None or self._old == self._new:
             return
-        function = isinstance(self._part, FunctionProto)
-        path = f"function {self._body.name!r} > " if function else ""
+        part = self._part
+        path = within(function_label(part)) if isinstance(part, FunctionProto) else ""
         self._convert_nodes(self._body.node, typed, scope, path)
         if self._constants:
             replace(self._body.node, [*self._constants, *self._body.node])
@@ -299,7 +303,7 @@ class _Part:
             for (name, graph), (_, typed_graph) in pairs:
                 inner = Scope(scope)
                 inner.add_graph(typed_graph)
-                into = f"{here} > {name} > "
+                into = within(here, name)
                 self._convert_nodes(graph.node, typed_graph.node, inner, into)
             converted = self._convert_node(node, scope, here)
             same = same and len(converted) == 1 and converted[0] is node
@@ -424,7 +428,8 @@ class _Part:
             removed = remove(body.node, gone, _constant_name)
             if isinstance(body, GraphProto):
                 inputs = {value.name for value in body.input}
-                removed |= remove(body.initializer, gone - inputs, name_of)
+                mine = {tensor.name for tensor in body.initializer}
+                removed |= remove(body.initializer, (mine & gone) - inputs, name_of)
             remove(body.value_info, removed, name_of)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.faults import model_errors
+from halfulp.onnx.bodies import reads
 from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
@@ -103,7 +104,7 @@ class PreparedModel:
             check_structure(proto)
             self._large = take_large_tensors(proto.graph)
             self._proto = proto
-            self._evaluator = _Evaluator(proto)
+            self._evaluator = _evaluator(proto)
 
     def check(self) -> None:
         """Check the ReduceSumSquare nodes with what is known without inputs."""
@@ -128,21 +129,54 @@ class PreparedModel:
         return dict(zip(self._evaluator.output_names, results, strict=True))
 
 
+class _Functions(dict[tuple[str, str], ReferenceEvaluator]):
+    """Functions that all evaluators of a model share.
+
+    onnx's evaluator copies them for each function and each nested graph, where it asks
+    for a copy or for all values.
+    """
+
+    def copy(self) -> _Functions:
+        return self
+
+    def values(self) -> Any:
+        return ()
+
+
 class _Evaluator(ReferenceEvaluator):
     """onnx's evaluator, with the operators here in nested graphs and functions too."""
 
+    shared: ClassVar[_Functions]
+
     def __init__(self, proto: Any, **options: Any) -> None:
         super().__init__(proto, **{**options, "new_ops": _OPERATORS})
+        # A nested graph is fed all values around it, of which it takes those it reads;
+        # its own initializers have precedence over those of the same name.
+        fed = set(reads(proto)) if isinstance(proto, GraphProto) else set()
+        self._fed = fed.difference(self.rt_inits_).union(self.input_names_)
+
+    @property  # type: ignore[override]
+    def functions_(self) -> _Functions:
+        return self.shared
+
+    @functions_.setter
+    def functions_(self, functions: Any) -> None:
+        """Leave the functions to `_evaluator`."""
 
     def run(self, output_names: Any, feed_inputs: Any, *args: Any, **options: Any) -> Any:
-        # A nested graph is fed all values around it; its own initializers have
-        # precedence over those of the same name.
-        feeds = {
-            name: value
-            for name, value in feed_inputs.items()
-            if name not in self.rt_inits_ or name in self.input_names_
-        }
+        feeds = {name: feed_inputs[name] for name in self._fed if name in feed_inputs}
         return super().run(output_names, feeds, *args, **options)
+
+
+def _evaluator(model: ModelProto) -> ReferenceEvaluator:
+    """Return an evaluator of a prepared model, its functions specialized."""
+    functions = _Functions()
+    kind: Any = type("_EvaluatorOfModel", (_Evaluator,), {"shared": functions})
+    for function in model.functions:
+        functions[function.domain, function.name] = kind(function)
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    evaluator: ReferenceEvaluator = kind(model.graph, opsets=opsets)
+    return evaluator
 
 
 def copies(values: Iterable[ValueInfoProto]) -> list[ValueInfoProto]:

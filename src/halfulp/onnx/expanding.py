@@ -15,10 +15,10 @@ from halfulp.faults import model_errors
 from halfulp.onnx.bodies import Body, FreshNames, replace
 from halfulp.onnx.files import load_model
 from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
-from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs
+from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs, within
 from halfulp.onnx.rewrite import Candidate, RewriteReport, fresh_names, typed_bodies
-from halfulp.onnx.scopes import Scope, tensor_facts
-from halfulp.onnx.tensors import type_name
+from halfulp.onnx.scopes import Scope
+from halfulp.onnx.tensors import tensor_facts, type_name
 
 
 def expand(
@@ -101,7 +101,7 @@ class _Expander:
         for (here, node), twin in twins:
             inner = zip(subgraphs(node), subgraphs(twin), strict=True)
             for (name, graph), (_, typed_graph) in inner:
-                self.expand(graph, typed_graph, scope, f"{here} > {name} > ")
+                self.expand(graph, typed_graph, scope, within(here, name))
             if is_reduce(node):
                 reason = self._refusal(node, scope)
                 if not reason:

@@ -23,7 +23,15 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
     DecodeError,
     Message,
 )
-from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    numpy_helper,
+)
 from onnx.serialization import registry
 
 from halfulp import limits
@@ -39,6 +47,9 @@ from halfulp.onnx.tensors import (
     tensor_nbytes,
 )
 from halfulp.output import STDIO, read_stdin, whole_file, write_whole
+
+# Graphs in graphs; what protobuf reads is a third as deep, and types half.
+_DEEPEST = 100
 
 # Of a message, by protobuf; a larger model has its data in other files.
 _LARGEST = 2**31 - 1
@@ -88,6 +99,7 @@ def load_model(model: Any) -> ModelProto:
         If `model` is something else.
     """
     if isinstance(model, ModelProto):
+        check_depth(model)
         copy = ModelProto()
         copy.CopyFrom(model)
         return copy
@@ -107,6 +119,49 @@ def given_model(path: Path) -> Path | bytes:
         return path
     with limits.more_to_look_at():
         return read_stdin()
+
+
+def check_depth(model: ModelProto) -> None:
+    """Raise a ModelError if graphs or types in `model` are nested as no file can have it.
+
+    Protobuf reads no deeper messages; it copies them, until the stack is full.
+    """
+    depth = 0
+    level: list[Message] = [model.graph, *model.functions]
+    while level:
+        depth += 1
+        if depth > _DEEPEST:
+            raise ModelError(
+                f"the model has graphs or types nested more than {_DEEPEST} deep"
+            )
+        level = [below for message in level for below in _below(message)]
+
+
+def _below(message: Message) -> Iterator[Message]:
+    """Yield the graphs, and the types in types, that `message` itself holds."""
+    if isinstance(message, GraphProto | FunctionProto):
+        for node in message.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    yield attribute.g
+                yield from attribute.graphs
+                yield from attribute.type_protos
+                if attribute.HasField("tp"):
+                    yield attribute.tp
+        values = list(message.value_info)
+        if isinstance(message, GraphProto):
+            values += [*message.input, *message.output]
+        yield from (value.type for value in values if _is_nested(value.type))
+    elif isinstance(message, TypeProto):
+        kind = message.WhichOneof("value")
+        if kind == "map_type":
+            yield message.map_type.value_type
+        elif _is_nested(message):
+            yield getattr(message, kind).elem_type
+
+
+def _is_nested(type_: TypeProto) -> bool:
+    return type_.WhichOneof("value") in ("sequence_type", "optional_type", "map_type")
 
 
 def load_structure(path: Path) -> ModelProto:

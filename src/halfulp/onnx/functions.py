@@ -12,15 +12,18 @@ like a graph.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
 
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.nodes import is_reduce, place, read_node, subgraphs, walk
+from halfulp.onnx.nodes import is_reduce, place, read_node, subgraphs, walk, within
 
 # The domain of the copies; no other operator is in it.
 DOMAIN = "halfulp.functions"
@@ -29,7 +32,31 @@ DOMAIN = "halfulp.functions"
 # can run, or check, in a lifetime.
 _MOST_CALLS = 100_000
 
-_Attributes = Mapping[str, AttributeProto]
+# Functions in functions. Each level takes some calls of Python and of onnx.
+_DEEPEST = 100
+
+# Bytes of copies, and of values of attributes filled in, besides twice what there is: a
+# megabyte of function called in a thousand ways, or of attribute, would be a gigabyte.
+MOST_BYTES = 2**24
+
+_Attributes = MutableMapping[str, AttributeProto]
+_Name = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function, and what is asked of it at each call."""
+
+    proto: FunctionProto
+    size: int
+    declared: frozenset[str]
+    defaults: _Attributes
+
+
+def _function(proto: FunctionProto) -> _Function:
+    defaults = {a.name: a for a in proto.attribute_proto}
+    declared = frozenset((*proto.attribute, *defaults))
+    return _Function(proto, proto.ByteSize(), declared, defaults)
 
 
 def specialize_functions(model: ModelProto, on_error: OnError = raise_error) -> None:
@@ -44,18 +71,19 @@ def specialize_functions(model: ModelProto, on_error: OnError = raise_error) -> 
     ------
     ModelError
         If functions are defined twice, call themselves, make more than 100000
-        calls in all, or are called with inputs, outputs or attributes that they
-        do not have.
+        calls in all, are called in so many ways that their copies are out of
+        proportion, or are called with what they do not have.
     ModelError, ArgumentError
         If an attribute of a call is not allowed in a ReduceSumSquare node.
     """
-    functions: dict[tuple[str, str, str], FunctionProto] = {}
+    functions: dict[_Name, _Function] = {}
     for function in model.functions:
         key = (function.domain, function.name, function.overload)
         if key in functions:
             raise ModelError(f"function {function.name!r} is defined twice")
-        functions[key] = FunctionProto()
-        functions[key].CopyFrom(function)
+        proto = FunctionProto()
+        proto.CopyFrom(function)
+        functions[key] = _function(proto)
     del model.functions[:]
     _Specializer(model, functions, on_error).fill(model.graph.node, None)
     model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
@@ -65,7 +93,7 @@ class _Specializer:
     def __init__(
         self,
         model: ModelProto,
-        functions: Mapping[tuple[str, str, str], FunctionProto],
+        functions: Mapping[_Name, _Function],
         on_error: OnError,
     ) -> None:
         self._model = model
@@ -75,7 +103,8 @@ class _Specializer:
         # the number of calls that a call of it makes, itself included.
         self._copies: dict[tuple[object, ...], tuple[str, int]] = {}
         self._numbers = itertools.count()
-        self._open: list[tuple[str, str, str]] = []
+        self._open: dict[_Name, None] = {}
+        self._left = MOST_BYTES + 2 * sum(f.size for f in functions.values())
 
     def fill(
         self,
@@ -90,7 +119,7 @@ class _Specializer:
         """
         calls = 0
         for node in nodes:
-            _fill_attributes(node, bound)
+            self._fill_attributes(node, bound)
             if bound and is_reduce(node):
                 here = place(node)
                 try:
@@ -107,27 +136,26 @@ class _Specializer:
             raise ModelError(f"functions are called more than {_MOST_CALLS} times in all")
         return calls
 
-    def _redirect(self, node: NodeProto, called: tuple[str, str, str], path: str) -> int:
+    def _redirect(self, node: NodeProto, called: _Name, path: str) -> int:
         """Make the call `node` one of a copy of the function `called`."""
         function = self._functions[called]
         _check_call(node, function)
         if called in self._open:
-            raise ModelError(f"function {function.name!r} calls itself")
-        bound = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
-        absent = frozenset(
-            name
-            for i, name in enumerate(function.input)
-            if i >= len(node.input) or not node.input[i]
-        )
-        values = frozenset(
-            a.SerializeToString(deterministic=True) for a in bound.values()
-        )
-        key = (called, values, absent)
+            raise ModelError(f"function {function.proto.name!r} calls itself")
+        if len(self._open) >= _DEEPEST:
+            raise ModelError(f"functions call each other more than {_DEEPEST} deep")
+        given = {a.name: a for a in node.attribute}
+        present = tuple(i for i, name in enumerate(node.input) if name)
+        if not self._open:
+            self._left += 2 * sum(a.ByteSize() for a in given.values())
+        values = frozenset(map(_digest, given.values()))
+        key = (called, values, present)
         if key not in self._copies:
-            self._open.append(called)
-            path += f"{place(node)} > "
-            self._copies[key] = self._copy(function, bound, absent, path)
-            self._open.pop()
+            self._open[called] = None
+            bound = ChainMap(given, function.defaults)
+            path = within(f"{path}{place(node)}")
+            self._copies[key] = self._copy(function, bound, present, path)
+            del self._open[called]
         inputs = [name for name in node.input if name]
         del node.input[:], node.attribute[:]
         node.input.extend(inputs)
@@ -137,20 +165,25 @@ class _Specializer:
 
     def _copy(
         self,
-        function: FunctionProto,
+        function: _Function,
         bound: _Attributes,
-        absent: frozenset[str],
+        present: tuple[int, ...],
         path: str,
     ) -> tuple[str, int]:
         """Add to the model a copy with `bound` filled in; return name and calls."""
-        copy = FunctionProto()
-        copy.CopyFrom(function)
-        copy.domain, copy.overload = DOMAIN, ""
-        copy.name = f"{function.name}.{next(self._numbers)}"
-        copy.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
-        del copy.attribute[:], copy.attribute_proto[:], copy.input[:]
-        copy.input.extend(name for name in function.input if name not in absent)
-        for _, node in walk(copy.node):
+        proto = function.proto
+        self._take(function.size, f"the copies of function {proto.name!r}")
+        copy = FunctionProto(
+            domain=DOMAIN,
+            name=f"{proto.name}.{next(self._numbers)}",
+            input=[proto.input[i] for i in present],
+            output=proto.output,
+            node=proto.node,
+            value_info=proto.value_info,
+            opset_import=[*proto.opset_import, onnx.helper.make_opsetid(DOMAIN, 1)],
+        )
+        absent = {name for i, name in enumerate(proto.input) if i not in set(present)}
+        for _, node in walk(copy.node) if absent else ():
             for i, name in enumerate(node.input):
                 if name in absent:
                     node.input[i] = ""
@@ -159,37 +192,53 @@ class _Specializer:
         self._model.functions.append(copy)
         return copy.name, calls
 
+    def _fill_attributes(self, node: NodeProto, bound: _Attributes | None) -> None:
+        """Replace each reference to an attribute of the function by its value, if any."""
+        for i in reversed(range(len(node.attribute))):
+            attribute = node.attribute[i]
+            if not attribute.ref_attr_name:
+                continue
+            if bound is None:
+                raise ModelError(
+                    f"{place(node)}: attribute {attribute.name!r} refers to an attribute "
+                    "of a function; allowed: in a function only"
+                )
+            value = bound.get(attribute.ref_attr_name)
+            if value is None:
+                del node.attribute[i]
+            else:
+                name = attribute.name
+                self._take(value.ByteSize(), f"the values of attribute {value.name!r}")
+                attribute.CopyFrom(value)
+                attribute.name = name
 
-def _fill_attributes(node: NodeProto, bound: _Attributes | None) -> None:
-    """Replace each reference to an attribute of the function by its value, if any."""
-    for i in reversed(range(len(node.attribute))):
-        attribute = node.attribute[i]
-        if not attribute.ref_attr_name:
-            continue
-        if bound is None:
+    def _take(self, size: int, what: str) -> None:
+        """Count bytes that are copied."""
+        self._left -= size
+        if self._left < 0:
             raise ModelError(
-                f"{place(node)}: attribute {attribute.name!r} refers to an attribute of "
-                "a function; allowed: in a function only"
+                f"{what} are too many: where functions are called in several ways, "
+                f"allowed are {MOST_BYTES} bytes of them with their attributes"
             )
-        value = bound.get(attribute.ref_attr_name)
-        if value is None:
-            del node.attribute[i]
-        else:
-            name = attribute.name
-            attribute.CopyFrom(value)
-            attribute.name = name
 
 
-def _check_call(node: NodeProto, function: FunctionProto) -> None:
-    declared = [*function.attribute, *(a.name for a in function.attribute_proto)]
-    here = f"{place(node)} (function {function.name!r}): "
+def _digest(attribute: AttributeProto) -> bytes:
+    content = attribute.SerializeToString(deterministic=True)
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _check_call(node: NodeProto, function: _Function) -> None:
+    here = f"{place(node)} (function {function.proto.name!r}): "
     for attribute in node.attribute:
-        if attribute.name not in declared:
+        if attribute.name not in function.declared:
+            allowed = ", ".join(map(repr, sorted(function.declared))) or "none"
             raise ModelError(
-                f"{here}attribute {attribute.name!r} is not allowed; "
-                f"allowed: {', '.join(map(repr, declared)) or 'none'}"
+                f"{here}attribute {attribute.name!r} is not allowed; allowed: {allowed}"
             )
     for what in ("input", "output"):
-        given, allowed = len(getattr(node, what)), len(getattr(function, what))
-        if given > allowed:
-            raise ModelError(f"{here}has {given} {what}s; allowed: {allowed} at most")
+        given = len(getattr(node, what))
+        allowed_number = len(getattr(function.proto, what))
+        if given > allowed_number:
+            raise ModelError(
+                f"{here}has {given} {what}s; allowed: {allowed_number} at most"
+            )

@@ -16,7 +16,14 @@ from halfulp.errors import HalfulpError
 from halfulp.faults import model_errors
 from halfulp.onnx.bodies import Body, outputs, reads, replace
 from halfulp.onnx.files import load_model
-from halfulp.onnx.nodes import DOMAIN_NAMES, axes_values, labelled, read_node, subgraphs
+from halfulp.onnx.nodes import (
+    DOMAIN_NAMES,
+    axes_values,
+    labelled,
+    read_node,
+    subgraphs,
+    within,
+)
 from halfulp.onnx.rewrite import (
     Candidate,
     RewriteReport,
@@ -24,8 +31,8 @@ from halfulp.onnx.rewrite import (
     remove_unread_constants,
     typed_bodies,
 )
-from halfulp.onnx.scopes import Scope, tensor_facts
-from halfulp.onnx.tensors import type_name
+from halfulp.onnx.scopes import Scope
+from halfulp.onnx.tensors import tensor_facts, type_name
 from halfulp.spec.rules import OPERATOR, check_type, version_for
 
 # The first opset whose ReduceSum takes axes as an input.
@@ -152,7 +159,7 @@ class _Fuser:
         for index, ((here, node), twin) in enumerate(twins):
             inner = zip(subgraphs(node), subgraphs(twin), strict=True)
             for (name, graph), (_, typed_graph) in inner:
-                self.fuse(graph, typed_graph, scope, squares, f"{here} > {name} > ")
+                self.fuse(graph, typed_graph, scope, squares, within(here, name))
             for name in node.output:
                 defined[name] = index
                 squares[name] = _square(index, node, scope) if name else None

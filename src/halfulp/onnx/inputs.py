@@ -59,7 +59,7 @@ def check_inputs(
         raise ArgumentError(
             f"inputs is a {type(inputs).__name__}; allowed: a mapping of names to arrays"
         )
-    names = [value.name for value in declared]
+    names = dict.fromkeys(value.name for value in declared)
     allowed = ", ".join(repr(name) for name in names) or "none"
     for name in inputs:
         if name not in names:

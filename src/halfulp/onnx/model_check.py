@@ -1,6 +1,6 @@
 """Lists the ReduceSumSquare nodes of a model, what they mean, and what is wrong.
 
-May import errors, spec.rules, files, infer, nodes, scopes, survey and validate only.
+May import errors, spec.rules, files, nodes, shapes, survey, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from onnx import ModelProto
 
 from halfulp.errors import ArgumentError, AxesError, HalfulpError, UnsupportedTypeError
 from halfulp.onnx.files import load_model
-from halfulp.onnx.infer import infer_shape
 from halfulp.onnx.nodes import describe
-from halfulp.onnx.scopes import Shape
+from halfulp.onnx.shapes import infer_shape
 from halfulp.onnx.survey import survey
+from halfulp.onnx.tensors import Shape
 from halfulp.onnx.validate import Reduction
 from halfulp.spec.rules import (
     OPERATOR,
@@ -34,6 +34,10 @@ _FLOAT16_OVERFLOW = 65520
 
 # So many elements overflow float16 if their root mean square is 16.
 _MANY_FLOAT16 = 256
+
+# Of one kind, that are listed: a node that is wrong may have no more bytes than its error
+# has words.
+_MOST_ERRORS = 1000
 
 # What ONNX Runtime's CPU provider lacks, and what to cast it to.
 _WIDER = {
@@ -165,7 +169,7 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     -------
     CheckReport
         Every ReduceSumSquare node, nested graphs and functions included; the first
-        error of every node; and what is not portable.
+        error of every node, of some 1000 nodes; and what is not portable.
 
     Raises
     ------
@@ -221,17 +225,19 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     graph_errors: dict[str, HalfulpError] = {}
 
     def note(place: str, error: HalfulpError) -> None:
-        errors.setdefault(place, error)
+        _note(errors, place, error)
 
     def note_of_graph(place: str, error: HalfulpError) -> None:
         if place not in errors:
-            graph_errors.setdefault(place, error)
+            _note(graph_errors, place, error)
 
     found = survey(proto, note, note_of_graph)
     places = found.places
     findings = [_error(*item, places.get(item[0])) for item in errors.items()]
     for place, error in graph_errors.items():
         findings.append(_invalid(place, error, places.get(place)))
+    if max(len(errors), len(graph_errors)) >= _MOST_ERRORS:
+        findings.append(_more_errors())
     reductions: dict[str, list[Reduction]] = {place: [] for place in places}
     for reduction in found.reductions:
         reductions[reduction.place].append(reduction)
@@ -246,6 +252,22 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
         if not reductions[place]:
             nodes.append(_bare_facts(place, opset))
     return CheckReport(tuple(nodes), tuple(findings))
+
+
+def _note(errors: dict[str, HalfulpError], place: str, error: HalfulpError) -> None:
+    """Keep the first error of a node, without the frames that it was raised in."""
+    if len(errors) < _MOST_ERRORS:
+        errors.setdefault(place, error.with_traceback(None))
+
+
+def _more_errors() -> Finding:
+    return Finding(
+        "other nodes",
+        "error",
+        "invalid-node",
+        f"{_MOST_ERRORS} nodes are wrong, and perhaps more that are not listed",
+        "Repair the first.",
+    )
 
 
 def _name(place: str, opset: int | None) -> str:

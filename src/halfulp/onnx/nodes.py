@@ -1,6 +1,6 @@
 """Nodes: walking them, how errors name them, and what a ReduceSumSquare node says.
 
-May import errors, spec.rules and tensors only.
+May import errors, spec.rules, faults and tensors only.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from onnx import (
 )
 
 from halfulp.errors import AxesError, ModelError
+from halfulp.faults import shortened
 from halfulp.onnx.tensors import dtype_name
 from halfulp.spec.rules import OPERATOR, OperatorVersion, check_flag, version_for
 
@@ -27,6 +28,11 @@ from halfulp.spec.rules import OPERATOR, OperatorVersion, check_flag, version_fo
 DOMAIN_NAMES = ("", "ai.onnx")
 
 _PLACE = "halfulp.place"
+
+# Characters of a name, and of the path to a node. Every node repeats the path to it:
+# its length bounds the memory for that.
+_LONGEST_NAME = 200
+_LONGEST_PATH = 400
 
 _ATTRIBUTE_TYPES = {
     "axes": AttributeProto.INTS,
@@ -77,15 +83,26 @@ def walk(nodes: Iterable[NodeProto], path: str = "") -> Iterator[tuple[str, Node
     for here, node in labelled(nodes, path):
         yield here, node
         for name, graph in subgraphs(node):
-            yield from walk(graph.node, f"{here} > {name} > ")
+            yield from walk(graph.node, within(here, name))
+
+
+def within(*path: str) -> str:
+    """Return what to put before the names of nodes that stand at `path`."""
+    return shortened(" > ".join(path), _LONGEST_PATH) + " > "
 
 
 def label(node: NodeProto, index: int | None = None) -> str:
     """Name `node`: by its name, else by its index and output."""
     if node.name:
-        return f"node {node.name!r}"
+        return f"node {shortened(node.name, _LONGEST_NAME)!r}"
     number = "" if index is None else f" #{index}"
-    return f"node{number} (output {next(iter(node.output), '')!r})"
+    output = shortened(next(iter(node.output), ""), _LONGEST_NAME)
+    return f"node{number} (output {output!r})"
+
+
+def function_label(function: FunctionProto) -> str:
+    """Name `function`."""
+    return f"function {shortened(function.name, _LONGEST_NAME)!r}"
 
 
 def is_reduce(node: NodeProto) -> bool:

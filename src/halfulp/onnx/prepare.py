@@ -1,6 +1,6 @@
 """Brings a model into the form that the rest of the package relies on.
 
-May import errors, faults, inference, nodes, skeleton, tensors and spec.rules only.
+May import crashes, errors, faults, nodes, skeleton, tensors and spec.rules only.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.inference import check_attributes
+from halfulp.onnx.crashes import check_attributes
 from halfulp.onnx.nodes import (
     DOMAIN_NAMES,
     describe,
+    function_label,
     is_reduce,
     read_node,
     set_place,
     subgraphs,
     walk,
+    within,
 )
 from halfulp.onnx.skeleton import SMALL_TENSOR
 from halfulp.onnx.tensors import read_tensor, tensor_type
@@ -64,7 +66,7 @@ def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int
     for function in model.functions:
         if function.domain in DOMAIN_NAMES:
             function.domain = ""
-        path = f"function {function.name!r} > "
+        path = within(function_label(function))
         found.update(_prepare_nodes(function, function.node, path, numbers, on_error))
     return found
 
@@ -110,6 +112,8 @@ def _prepare_nodes(
             if is_reduce(node):
                 here = describe(here, opset)
                 yield here, opset
+        if not node.op_type:
+            raise ModelError(f"{here}: has no operator; allowed: exactly one")
         set_place(node, here)
         _name_outputs(node, numbers)
         try:
@@ -164,4 +168,4 @@ def _check_tensors(node: NodeProto, here: str) -> None:
             read_tensor(tensor, f"{here}: attribute {attribute.name!r}")
     for name, graph in subgraphs(node):
         for tensor in graph.initializer:
-            read_tensor(tensor, f"{here} > {name}: initializer {tensor.name!r}")
+            read_tensor(tensor, f"{within(here, name)}initializer {tensor.name!r}")

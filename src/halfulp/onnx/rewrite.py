@@ -1,6 +1,6 @@
 """What fusing and expanding share: the report, and what they find and leave in a graph.
 
-May import bodies, files, nodes, scopes and survey only.
+May import bodies, files, inference, nodes and survey only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from halfulp.onnx.bodies import (
     value_names,
 )
 from halfulp.onnx.files import load_model
-from halfulp.onnx.nodes import constant, opset_of, subgraphs
-from halfulp.onnx.scopes import inferred
+from halfulp.onnx.inference import Inference
+from halfulp.onnx.nodes import constant, function_label, opset_of, subgraphs, within
 from halfulp.onnx.survey import survey
 
 
@@ -89,11 +89,12 @@ def typed_bodies(model: ModelProto) -> Iterator[tuple[Body, GraphProto, str, int
     """
     checked = load_model(model)
     survey(checked)
-    yield model.graph, inferred(checked).graph, "", opset_of(model) or 0
+    yield model.graph, Inference(checked).graph, "", opset_of(model) or 0
     for function in model.functions:
         typed = GraphProto(node=function.node, value_info=function.value_info)
         typed.input.extend(ValueInfoProto(name=name) for name in function.input)
-        yield function, typed, f"function {function.name!r} > ", opset_of(function) or 0
+        path = within(function_label(function))
+        yield function, typed, path, opset_of(function) or 0
 
 
 def forget_values(body: Body, names: set[str]) -> None:
@@ -106,7 +107,12 @@ def remove_unread_constants(body: Body, names: set[str]) -> None:
     for node in body.node:
         for _, graph in subgraphs(node):
             remove_unread_constants(graph, names)
-    unread = names - reads(body).keys()
+    held = {
+        name for node in body.node if constant(node) is not None for name in node.output
+    }
+    if isinstance(body, GraphProto):
+        held.update(tensor.name for tensor in body.initializer)
+    unread = (held & names) - reads(body).keys()
     remove(body.node, unread, lambda n: None if constant(n) is None else n.output[0])
     if isinstance(body, GraphProto):
         remove(body.initializer, unread, name_of)

@@ -7,33 +7,15 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
-import numpy.typing as npt
-import onnx
-from onnx import (
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    TensorProto,
-    TypeProto,
-    ValueInfoProto,
-)
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.faults import OnError, raise_error
 from halfulp.onnx.functions import DOMAIN
-from halfulp.onnx.inference import infer_types
-from halfulp.onnx.nodes import constant, place, subgraphs
-from halfulp.onnx.tensors import read_tensor, tensor_type
-
-Array = npt.NDArray[Any]
-
-Shape = tuple[int | str | None, ...]
-
-# Longer constants are not followed into functions; no array has more axes.
-_LONGEST_AXES = 64
+from halfulp.onnx.inference import Inference
+from halfulp.onnx.nodes import constant, opset_of, place, subgraphs, within
+from halfulp.onnx.tensors import Array, read_tensor, tensor_type
 
 
 class Scope:
@@ -82,7 +64,7 @@ def walk_typed(
     ----------
     model : onnx.ModelProto
         Its functions specialized: the body of one is visited for each call whose
-        types or constants differ.
+        types or constants differ. It is not changed.
     arrays : mapping of str to array or None
         Values of graph inputs. None is a value that is not known, even where there
         is an initializer.
@@ -91,32 +73,33 @@ def walk_typed(
     on_error : callable, optional
         Takes an error of a visit. Default: raise it.
     """
-    functions = {function.name: function for function in model.functions}
-    _Walk(functions, visit, on_error).walk_model(model, arrays, "")
+    unknown = {name for name, array in arrays.items() if array is None}
+    inference = Inference(model, unknown)
+    scope = Scope()
+    scope.add_graph(inference.graph)
+    scope.constants.update(arrays)
+    opsets = {function.name: opset_of(function) or 0 for function in model.functions}
+    walk = _Walk(inference, opsets, visit, on_error)
+    walk.walk_nodes(inference.graph.node, scope, opset_of(model) or 0, "")
 
 
 class _Walk:
     def __init__(
-        self, functions: Mapping[str, FunctionProto], visit: Visit, on_error: OnError
+        self,
+        inference: Inference,
+        opsets: Mapping[str, int],
+        visit: Visit,
+        on_error: OnError,
     ) -> None:
-        self._functions = functions
+        self._inference = inference
+        self._opsets = opsets
         self._visit = visit
         self._on_error = on_error
         # A chain of functions of which each calls the next one twice has
         # exponentially many calls, but few that differ.
-        self._seen: set[tuple[object, ...]] = set()
+        self._seen: set[object] = set()
 
-    def walk_model(
-        self, model: ModelProto, arrays: Mapping[str, Array | None], path: str
-    ) -> None:
-        opsets = {entry.domain: entry.version for entry in model.opset_import}
-        graph = inferred(model).graph
-        scope = Scope()
-        scope.add_graph(graph)
-        scope.constants.update(arrays)
-        self._walk_nodes(graph.node, scope, opsets.get("", 0), path)
-
-    def _walk_nodes(
+    def walk_nodes(
         self, nodes: Iterable[NodeProto], scope: Scope, opset: int, path: str
     ) -> None:
         for node in nodes:
@@ -129,73 +112,15 @@ class _Walk:
             for _, graph in subgraphs(node):
                 inner = Scope(scope)
                 inner.add_graph(graph)
-                self._walk_nodes(graph.node, inner, opset, path)
+                self.walk_nodes(graph.node, inner, opset, path)
 
     def _walk_call(self, node: NodeProto, scope: Scope, path: str) -> None:
-        function = self._functions[node.op_type]
         types = [scope.types.get(name) for name in node.input]
-        arrays = {}
-        for parameter, name in zip(function.input, node.input, strict=True):
-            array = scope.array(name)
-            if array is not None and array.size <= _LONGEST_AXES:
-                arrays[parameter] = array
-        call = (
-            node.op_type,
-            *(t and t.SerializeToString(deterministic=True) for t in types),
-            *((k, str(v.dtype), v.shape, v.tobytes()) for k, v in arrays.items()),
-        )
-        if call not in self._seen:
-            self._seen.add(call)
-            body = _body(function, types, self._functions.values())
-            here = f"{path}{place(node)} > "
-            self.walk_model(body, arrays, here)
-
-
-def tensor_facts(type_: TypeProto | None) -> tuple[str | None, int, Shape | None]:
-    """Return kind, element type and shape; None, 0 and None where not known."""
-    kind = type_.WhichOneof("value") if type_ is not None else None
-    if type_ is None or kind is None:
-        return None, 0, None
-    if kind != "tensor_type":
-        return kind.removesuffix("_type"), 0, None
-    tensor = type_.tensor_type
-    if not tensor.HasField("shape"):
-        return "tensor", tensor.elem_type, None
-    shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None)
-        for dim in tensor.shape.dim
-    )
-    return "tensor", tensor.elem_type, shape
-
-
-def known_rank(type_: TypeProto | None) -> int | None:
-    """Return the rank of a tensor, if it is known."""
-    shape = tensor_facts(type_)[2]
-    return None if shape is None else len(shape)
-
-
-def _body(
-    function: FunctionProto,
-    types: Iterable[TypeProto | None],
-    functions: Iterable[FunctionProto],
-) -> ModelProto:
-    """Return the body of a function, called with `types`, as a model."""
-    graph = GraphProto(name=function.name, node=function.node)
-    graph.value_info.extend(function.value_info)
-    for name, type_ in zip(function.input, types, strict=True):
-        graph.input.append(ValueInfoProto(name=name, type=type_))
-    return ModelProto(
-        ir_version=onnx.IR_VERSION,
-        graph=graph,
-        opset_import=function.opset_import,
-        functions=functions,
-    )
-
-
-def inferred(model: ModelProto) -> ModelProto:
-    """Return `model` with the types that can be inferred."""
-    try:
-        return infer_types(model)
-    except Exception:
-        # What is not known beforehand is checked when it is: by the operator.
-        return model
+        values = [scope.array(name) for name in node.input]
+        kind, graph = self._inference.body(node.op_type, types, values)
+        if kind not in self._seen:
+            self._seen.add(kind)
+            inner = Scope()
+            inner.add_graph(graph)
+            opset = self._opsets[node.op_type]
+            self.walk_nodes(graph.node, inner, opset, within(f"{path}{place(node)}"))

@@ -1,6 +1,6 @@
 """Checks names and nodes of a prepared model: what needs no type and no value.
 
-May import errors, faults, functions, inference and nodes only.
+May import crashes, errors, faults, functions and nodes only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from onnx.checker import C
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, one_line, raise_error
+from halfulp.onnx.crashes import check_attributes
 from halfulp.onnx.functions import DOMAIN
-from halfulp.onnx.inference import check_attributes
 from halfulp.onnx.nodes import place, subgraphs
 
 
@@ -39,10 +39,18 @@ def check_structure(
         breaks the rules of its operator.
     """
     checker = _Checker(model.opset_import, on_error, foreign)
-    checker.check_graph(model.graph, set())
+    checker.check_graph(model.graph, ())
     for function in model.functions:
         checker = _Checker(function.opset_import, on_error, foreign)
-        checker.check_body(function.node, function.output, set(function.input), set())
+        checker.check_body(function.node, function.output, set(function.input), ())
+
+
+# The names in each of the graphs around one: copies for each would be too many.
+_Outer = tuple[set[str], ...]
+
+
+def _is_around(name: str, outer: _Outer) -> bool:
+    return any(name in names for names in outer)
 
 
 class _Checker:
@@ -55,7 +63,7 @@ class _Checker:
         self._on_error = on_error
         self._foreign = foreign
 
-    def check_graph(self, graph: GraphProto, outer: set[str]) -> None:
+    def check_graph(self, graph: GraphProto, outer: _Outer) -> None:
         known = {value.name for value in graph.input}
         known.update(tensor.name for tensor in graph.initializer)
         known.update(tensor.values.name for tensor in graph.sparse_initializer)
@@ -67,7 +75,7 @@ class _Checker:
         nodes: Iterable[NodeProto],
         outputs: Iterable[str],
         known: set[str],
-        outer: set[str],
+        outer: _Outer,
     ) -> None:
         """Check nodes that see the names `known` in their scope, and `outer` around."""
         for node in nodes:
@@ -76,20 +84,22 @@ class _Checker:
             except HalfulpError as error:
                 self._on_error(place(node), error)
             for _, graph in subgraphs(node):
-                self.check_graph(graph, known | outer)
+                self.check_graph(graph, (*outer, known))
             known.update(node.output)
         for name in outputs:
-            if name not in known and name not in outer:
+            if name not in known and not _is_around(name, outer):
                 raise ModelError(f"output {name!r} of a graph is not defined in it")
 
-    def _check_node(self, node: NodeProto, known: set[str], outer: set[str]) -> None:
+    def _check_node(self, node: NodeProto, known: set[str], outer: _Outer) -> None:
         here = f"{place(node)}: "
         for name in node.input:
-            if name and name not in known and name not in outer:
+            if name and name not in known and not _is_around(name, outer):
                 raise ModelError(f"{here}input {name!r} is not defined before the node")
-        for i, name in enumerate(node.output):
-            if name in known or name in node.output[:i]:
+        own: set[str] = set()
+        for name in node.output:
+            if name in known or name in own:
                 raise ModelError(f"{here}output {name!r} is defined twice")
+            own.add(name)
         if node.domain != DOMAIN and not onnx.defs.has(node.op_type, domain=node.domain):
             if self._foreign and not f"{node.domain}.".startswith((".", "ai.onnx.")):
                 return

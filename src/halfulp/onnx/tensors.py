@@ -19,6 +19,11 @@ from halfulp.faults import model_errors
 from halfulp.files.stored_types import BY_NAME
 from halfulp.files.tensors import element_bytes
 
+Array = npt.NDArray[Any]
+
+# Numbers, names, and None for what is not known.
+Shape = tuple[int | str | None, ...]
+
 
 def type_name(element_type: int) -> str:
     """Return ONNX's name of an element type, as in ``tensor(float)``."""
@@ -134,3 +139,26 @@ def _parts(sparse: Iterable[SparseTensorProto]) -> Iterator[TensorProto]:
     for tensor in sparse:
         yield tensor.values
         yield tensor.indices
+
+
+def tensor_facts(type_: TypeProto | None) -> tuple[str | None, int, Shape | None]:
+    """Return kind, element type and shape; None, 0 and None where not known."""
+    kind = type_.WhichOneof("value") if type_ is not None else None
+    if type_ is None or kind is None:
+        return None, 0, None
+    if kind != "tensor_type":
+        return kind.removesuffix("_type"), 0, None
+    tensor = type_.tensor_type
+    if not tensor.HasField("shape"):
+        return "tensor", tensor.elem_type, None
+    shape = tuple(
+        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None)
+        for dim in tensor.shape.dim
+    )
+    return "tensor", tensor.elem_type, shape
+
+
+def known_rank(type_: TypeProto | None) -> int | None:
+    """Return the rank of a tensor, if it is known."""
+    shape = tensor_facts(type_)[2]
+    return None if shape is None else len(shape)

@@ -27,8 +27,8 @@ from halfulp.onnx.nodes import (
     place,
     read_node,
 )
-from halfulp.onnx.scopes import Scope, Shape, tensor_facts, walk_typed
-from halfulp.onnx.tensors import dtype_code, tensor_type, type_name
+from halfulp.onnx.scopes import Scope, walk_typed
+from halfulp.onnx.tensors import Shape, dtype_code, tensor_facts, tensor_type, type_name
 from halfulp.spec.rules import check_type, normalize_axes
 
 

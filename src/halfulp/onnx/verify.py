@@ -1,6 +1,6 @@
 """Compares two models by running both on made-up inputs.
 
-May import errors, evaluate, infer, nodes, report, scopes, skeleton and tensors only.
+May import errors, evaluate, infer, nodes, report, skeleton and tensors only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.onnx.evaluate import PreparedModel
-from halfulp.onnx.infer import inferred
+from halfulp.onnx.infer import check_nodes, inferred, overridable
 from halfulp.onnx.nodes import is_reduce, walk
 from halfulp.onnx.report import compare
-from halfulp.onnx.scopes import known_rank
 from halfulp.onnx.skeleton import constants
-from halfulp.onnx.tensors import dtype_name, tensor_dtype
+from halfulp.onnx.tensors import dtype_name, known_rank, tensor_dtype
 
 # Each kind of values that many times, out of some more trials: random sizes or indices
 # may not fit what the model does with them.
@@ -130,7 +129,7 @@ class _Maker:
                     "the conversion cannot be verified: values for the input "
                     f"{value.name!r} cannot be made up; allowed: tensors"
                 )
-        graph = inferred(model).graph
+        graph = inferred(check_nodes(model), overridable(model))
         types = {v.name: v.type for v in (*graph.input, *graph.value_info)}
         # By name of the input: the rank of what these axes are of.
         self._axes = {
