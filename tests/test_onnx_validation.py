@@ -610,7 +610,7 @@ def test_external_data_comes_from_the_folder_of_the_model_only(tmp_path: Path) -
         ).external_data.add(key="location", value=location)
         path = folder / "model.onnx"
         path.write_bytes(proto.SerializeToString())
-        refuse(path, {}, ModelError, f"the model {str(path)!r} cannot be read")
+        refuse(path, {}, ModelError, "'data'", location)
         if location:
             words = repr(location), "allowed: data inside, or the model given as a path"
             refuse(proto, {}, ModelError, "initializer 'data'", *words)
