@@ -394,10 +394,11 @@ class Mutant:
 
 HALVES = ("bfloat16", "float16")
 WIDER = {"bfloat16": 24, "float16": 24, "float32": 53, "float64": 64}
-NEAREST = r"(?:above|below) their midpoint"
 SHAPE = r"the result has shape"
 TERMS = r"of each \d+|Each of the \d+ terms"
 
+# Sums of squares are never negative: to round down is to truncate, and ties that go up
+# go away from zero.
 MUTANTS = (
     Mutant("rounds up", "f", directed(1), "below their midpoint"),
     Mutant("rounds down", "f", directed(0), "above their midpoint"),
