@@ -226,7 +226,7 @@ MUTANTS = [
       "more additions than are allowed",
       survives="2^40 terms take hours"),
     M("reduce.cpp", "std::min<std::int64_t>(64 - bits, 62)",
-      "std::min<std::int64_t>(65 - bits, 62)", "a residue that wrapped is taken for a sum"),
+      "std::min<std::int64_t>(65 - bits, 62)", "a wrapped residue is taken for a sum"),
     M("accumulator.h", "round_digits(output, digits, size, 0)",
       "round_digits(output, digits, 1, 0)", "integers lose digits that floats need"),
     M("pack.h", "return byte != 0;", "return byte;", "true is another number than 1"),
