@@ -11,7 +11,9 @@ import io
 import itertools
 import operator
 import random
+import struct
 import tempfile
+import zlib
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -185,6 +187,24 @@ def sum_safetensors(data: bytes) -> None:
     _sum(data, ".safetensors")
 
 
+def sum_zarr(data: bytes) -> None:
+    """The metadata of a Zarr array of either version, no chunk of which was written."""
+    with tempfile.TemporaryDirectory(suffix=".zarr") as folder:
+        name = ".zarray" if b'"chunks"' in data else "zarr.json"
+        (Path(folder) / name).write_bytes(data)
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            assert main(["sum", folder, "--bfloat16", "--json"]) in (0, 2)
+
+
+def merge(data: bytes) -> None:
+    """A state file, whose checksum is made right."""
+    with tempfile.NamedTemporaryFile(suffix=".state") as file:
+        file.write(data + struct.pack("<I", zlib.crc32(data)))
+        file.flush()
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            assert main(["merge", file.name, "--json"]) in (0, 2)
+
+
 def sum_onnx(data: bytes) -> None:
     """The initializers of a model to sum."""
     _sum(data, ".onnx")
@@ -192,6 +212,7 @@ def sum_onnx(data: bytes) -> None:
 
 TARGETS = {
     "axes": Target(axes),
+    "merge": Target(merge),
     "model": Target(model, onnx.ModelProto),
     "node": Target(node),
     "npy": Target(npy),
@@ -200,6 +221,7 @@ TARGETS = {
     "sum_npz": Target(sum_npz),
     "sum_onnx": Target(sum_onnx, onnx.ModelProto),
     "sum_safetensors": Target(sum_safetensors),
+    "sum_zarr": Target(sum_zarr),
     "tensor": Target(tensor, onnx.TensorProto),
 }
 

@@ -8,12 +8,15 @@ Files there with other names are what fuzzers found.
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 
 import halfulp
+from halfulp.files.totals import Totals
 from hostile_nodes import SCHEMAS
 from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
 
@@ -143,6 +146,45 @@ def _safetensors() -> dict[str, bytes]:
     return {"two": len(header).to_bytes(8, "little") + header + bytes(range(16))}
 
 
+def _state_files() -> dict[str, bytes]:
+    seeds = {}
+    for name, per_tensor, axis in (
+        ("whole", False, None),
+        ("each", True, None),
+        ("along", True, (0,)),
+    ):
+        totals = Totals(per_tensor, axis)
+        sums = halfulp.SumSquare("float", () if axis is None else 3)
+        totals.add("w", sums.update(DATA, axis))
+        totals.files = totals.tensors = 1
+        file = io.BytesIO()
+        totals.write(file)
+        seeds[name] = file.getvalue()[:-4]  # the target adds the checksum
+    return seeds
+
+
+def _zarr() -> dict[str, bytes]:
+    common: dict[str, Any] = {"shape": [5, 7], "fill_value": 1.5}
+    two = {"zarr_format": 2, "chunks": [2, 3], "dtype": "<f4", "compressor": None}
+    two |= {"filters": None, "order": "C"}
+    codec = {"name": "bytes", "configuration": {"endian": "little"}}
+    three = {"zarr_format": 3, "node_type": "array", "data_type": "float32"}
+    three["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [4, 4]}}
+    three["chunk_key_encoding"] = {"name": "default"}
+    inner = {"chunk_shape": [2, 2], "codecs": [codec]}
+    inner |= {"index_codecs": [codec, {"name": "crc32c"}], "index_location": "end"}
+    shards = [{"name": "sharding_indexed", "configuration": inner}]
+    return {
+        name: json.dumps(common | each).encode()
+        for name, each in {
+            "two": two,
+            "three": three | {"codecs": [codec]},
+            "shards": three | {"codecs": shards},
+            "bfloat16": three | {"codecs": [codec], "data_type": "bfloat16"},
+        }.items()
+    }
+
+
 def _weights() -> dict[str, bytes]:
     graph = onnx.GraphProto(name="g")
     graph.initializer.append(onnx.numpy_helper.from_array(DATA, "raw"))
@@ -154,6 +196,7 @@ def _weights() -> dict[str, bytes]:
 
 SEEDS = {
     "axes": _axes,
+    "merge": _state_files,
     "model": _models,
     "node": _nodes,
     "npy": _arrays,
@@ -162,6 +205,7 @@ SEEDS = {
     "sum_npz": _npz,
     "sum_onnx": _weights,
     "sum_safetensors": _safetensors,
+    "sum_zarr": _zarr,
     "tensor": _tensors,
 }
 

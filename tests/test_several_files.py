@@ -42,7 +42,8 @@ def told(
 ) -> tuple[Any, list[str]]:
     assert main([*arguments, "--json"]) == code
     out, err = capsys.readouterr()
-    return json.loads(out), err.splitlines()
+    lines = [line for line in err.splitlines() if not line.startswith("wrote ")]
+    return json.loads(out), lines
 
 
 @pytest.mark.parametrize(
