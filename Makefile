@@ -88,15 +88,15 @@ endef
 # UndefinedBehaviorSanitizer; then threads, by its ThreadSanitizer, without Python. Left
 # out is what limits or fills the memory. CPython is not free of leaks.
 SANITIZED := $(addprefix tests/test_,arrays.py contract.py kernels.py layouts.py state.py \
-  numpy_face.py onnxruntime.py threads.py)
+  numpy_face.py onnxruntime.py threads.py allocations.py interrupts.py)
 sanitize: .venv/harden
 	$(call build,address,-DHALFULP_SANITIZE=address$(,)undefined)
 	$(call site,address)
 	$(BIN)/python tests/native/make_cases.py build/address/cases
 	timeout 300 build/address/run_cases build/address/cases
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/address/site \
-	  timeout 300 $(BIN)/python -m pytest -x $(SANITIZED) -k "not 2_to_the_31 and not is_copied"
+	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/address/site \
+	  timeout 900 $(BIN)/python -m pytest -x $(SANITIZED) -k "not 2_to_the_31 and not is_copied"
 	$(call build,thread,-DHALFULP_SANITIZE=thread)
 	timeout 300 build/thread/run_cases build/address/cases
 

@@ -17,9 +17,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-#if __has_include(<cxxabi.h>)
-#include <cxxabi.h>
-#endif
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
@@ -35,13 +32,20 @@ namespace nb = nanobind;
 namespace halfulp {
 namespace {
 
-// What becomes of a thread that asks for the interpreter's lock while the interpreter ends.
-// CPython up to 3.13 calls pthread_exit then, which in glibc unwinds the stack: through frames
-// of C++ that nothing may be thrown through, nanobind's among them, so that the process would
-// abort. Such an unwinding can be caught, but not ended. So the thread stays here, as CPython
-// itself does from 3.14 on.
-[[noreturn]] void wait_for_the_end() {
-  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+// Calls f, which asks for the interpreter's lock or runs Python code, which may ask for it.
+//
+// While the interpreter ends, CPython up to 3.13 calls pthread_exit then, which in glibc
+// unwinds the stack: through frames of C++ that nothing may be thrown through, nanobind's among
+// them, so that the process would abort. Such an unwinding can be caught, but not ended. So the
+// thread stays here, as CPython itself lets it from 3.14 on. It has no lock: f may hold nothing
+// whose destructor touches Python.
+template <class F>
+auto with_lock(F f) {
+  try {
+    return f();
+  } catch (...) {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
 }
 
 // While alive, the thread has no lock.
@@ -56,18 +60,14 @@ class Unlocked {
   // that of Ctrl-C does.
   bool is_interrupted() {
     lock();
-    const bool raised = PyErr_CheckSignals() != 0;
+    const bool raised = with_lock(&PyErr_CheckSignals) != 0;
     thread_ = PyEval_SaveThread();
     return raised;
   }
 
  private:
   void lock() const {
-    try {
-      PyEval_RestoreThread(thread_);
-    } catch (...) {
-      wait_for_the_end();
-    }
+    with_lock([this] { PyEval_RestoreThread(thread_); });
   }
 
   PyThreadState* thread_;
@@ -75,8 +75,17 @@ class Unlocked {
 
 // Whether this is the thread that Python runs handlers of signals on.
 bool handles_signals() {
-  const nb::object main = nb::module_::import_("threading").attr("main_thread")();
-  return nb::cast<unsigned long>(main.attr("ident")) == PyThread_get_thread_ident();
+  PyObject* const ident = with_lock([] {
+    PyObject* const threading = PyImport_ImportModule("threading");
+    PyObject* const main =
+        threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
+    PyObject* const found = main ? PyObject_GetAttrString(main, "ident") : nullptr;
+    Py_XDECREF(main);
+    Py_XDECREF(threading);
+    return found;
+  });
+  if (!ident) throw nb::python_error();
+  return nb::cast<unsigned long>(nb::steal(ident)) == PyThread_get_thread_ident();
 }
 
 enum class Length {
@@ -120,8 +129,7 @@ void for_each_item(npy_intp items, Watch* watch, F f) {
   }
 }
 
-// What nanobind calls instead of a function. Python code that the function runs may give the
-// lock away and ask for it again.
+// What nanobind calls instead of a function.
 template <auto function>
 struct Bound;
 
@@ -134,11 +142,6 @@ struct Bound<function> {
       PyErr_NoMemory();
       throw nb::python_error();
     }
-#if defined(__GLIBCXX__)
-    catch (const abi::__forced_unwind&) {
-      wait_for_the_end();
-    }
-#endif
   }
 };
 
@@ -250,15 +253,21 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
     place /= n;
   }
   if (!where.empty()) where = " of output [" + where + "]";
-  const nb::object message =
-      nb::str(format_of(*type_of(result)).is_float
-                  ? "the exact sum of squares{} is {}; allowed for {}: below"
-                  : "the exact sum of squares{} is {}; {} cannot hold it")
-          .attr("format")(where, sum,
-                          nb::steal(reinterpret_cast<PyObject*>(
-                              PyArray_DescrFromType(PyArray_TYPE(result)))));
-  const nb::object error = nb::module_::import_("halfulp.errors").attr("SumOverflowError");
-  PyErr_SetObject(error.ptr(), message.ptr());
+  const char* const format = format_of(*type_of(result)).is_float
+                                 ? "the exact sum of squares%s is %S; allowed for %S: below"
+                                 : "the exact sum of squares%s is %S; %S cannot hold it";
+  with_lock([&] {
+    PyArray_Descr* const descr = PyArray_DescrFromType(PyArray_TYPE(result));
+    PyObject* const message = PyUnicode_FromFormat(format, where.c_str(), sum.ptr(), descr);
+    PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
+    PyObject* const error =
+        errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;
+    if (error) PyErr_SetObject(error, message);
+    Py_XDECREF(error);
+    Py_XDECREF(errors);
+    Py_XDECREF(message);
+    Py_XDECREF(descr);
+  });
   throw nb::python_error();
 }
 
@@ -610,9 +619,18 @@ void* import_numpy() {
 
 void import_types() {
   if (!import_numpy()) throw nb::python_error();
-  const nb::object bfloat16 = nb::module_::import_("ml_dtypes").attr("bfloat16");
-  const nb::object dtype = nb::module_::import_("numpy").attr("dtype")(bfloat16);
-  bfloat16_number = reinterpret_cast<PyArray_Descr*>(dtype.ptr())->type_num;
+  PyArray_Descr* const descr = with_lock([] {
+    PyObject* const module = PyImport_ImportModule("ml_dtypes");
+    PyObject* const bfloat16 = module ? PyObject_GetAttrString(module, "bfloat16") : nullptr;
+    PyArray_Descr* found = nullptr;
+    if (bfloat16) PyArray_DescrConverter(bfloat16, &found);
+    Py_XDECREF(bfloat16);
+    Py_XDECREF(module);
+    return found;
+  });
+  if (!descr) throw nb::python_error();
+  bfloat16_number = descr->type_num;
+  Py_DECREF(descr);
 }
 
 const char* target_name() { return chosen_target().name; }

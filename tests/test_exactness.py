@@ -64,6 +64,22 @@ def test_midpoints_of_another_type_are_not_rounded_twice(
     assert_sum_square(expected(x, 1, target), x, 1, dtype=target)
 
 
+def test_the_head_of_the_row_before_may_be_2_to_the_20_too_high(
+    rng: np.random.Generator,
+) -> None:
+    """Rows of float64 that just keep and just miss the guess for their biased head."""
+    x = hard_rows.ties_and_neighbours(rng, np.dtype(np.float64), 150, 1024)
+    x[np.isinf(x) | (np.abs(x) > 2.0**400)] = 1
+    x[0] = 1
+    for i in range(1, len(x)):
+        # A head is 2 to 4 times a row's sum, and kept for sums above its 2^-20th part.
+        below = 2.0 ** rng.uniform(-21, -17)
+        norm = np.sqrt(np.square(x[i]).sum())
+        scale = np.sqrt(below * np.square(x[i - 1]).sum()) / norm if i % 2 else 1 / norm
+        x[i] *= 2.0 ** np.round(np.log2(scale)) if i % 3 else scale
+    assert_sum_square(expected(x, 1), x, 1)
+
+
 @by_integer
 def test_integers_are_exact_modulo_2_to_the_n(
     rng: np.random.Generator, dtype: np.dtype

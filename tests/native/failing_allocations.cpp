@@ -69,7 +69,7 @@ void fail_allocations(long from, long to) {
 // How many there were since.
 long count_allocations() { return number; }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(ONLY_NEW)  // a sanitizer has a malloc of its own
 void* __libc_malloc(std::size_t bytes);
 
 void* malloc(std::size_t bytes) {

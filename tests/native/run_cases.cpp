@@ -1,6 +1,6 @@
 // Runs cases made by make_cases.py through the native core, without Python: every
 // instruction set of this processor, 1, 2, 4 and 7 threads, at once and through states.
-// Prints what differs, and ends at the tenth.
+// Prints what differs, and ends at the tenth. Then interrupts a call.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -25,6 +25,30 @@ struct Header {
 
 bool read(std::FILE* file, void* target, std::size_t bytes) {
   return std::fread(target, 1, bytes, file) == bytes;
+}
+
+// Whether a call ends that would take hours, when it shall.
+bool is_interrupted(bool states) {
+  const std::vector<float> row(1 << 20, 1.0F);
+  const std::int64_t shape[] = {std::int64_t{1} << 40, 1 << 20};
+  const std::ptrdiff_t strides[] = {0, 4};
+  const bool is_reduced[] = {true, true};
+  std::uint64_t output[kMostDigits] = {};
+  Watch watch([] { return true; });
+  Request request = {reinterpret_cast<const std::byte*>(row.data()),
+                     reinterpret_cast<std::byte*>(output),
+                     Type::float32,
+                     Type::float32,
+                     false,
+                     false};
+  request.states = states;
+  request.watch = &watch;
+  try {
+    reduce(make_plan(2, shape, strides, is_reduced, 4, 4), request, own_threads());
+  } catch (const Interrupted&) {
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -96,6 +120,8 @@ int main(int count, char** arguments) {
   for (const Target* const* target = available_targets(); *target; ++target) {
     std::printf("%s ", (*target)->name);
   }
+  set_thread_limit(4);
+  if (!is_interrupted(false) || !is_interrupted(true)) return 1;
   std::printf("| %ld results compared, %ld calls differ\n", compared, wrong);
   return wrong != 0 || compared == 0;
 }
