@@ -47,6 +47,13 @@ def test_scalars_and_nested_lists_are_arrays(x: object) -> None:
     assert result.dtype == np.asarray(x).dtype
 
 
+@pytest.mark.parametrize("yes", [True, 1, np.True_, np.int8(1)])
+def test_keepdims_is_a_bool_of_python_or_numpy(yes: object) -> None:
+    for face in (halfulp.sum_square, halfulp.exact_sum_square):
+        assert face(X, 1, keepdims=yes).shape == (2, 1, 4)
+    assert halfulp.sum_square(X, 1, keepdims=np.False_).shape == (2, 4)
+
+
 def test_an_overflowing_half_sum_is_right_in_float32() -> None:
     x = np.full(1000, 300, np.float16)
     assert halfulp.sum_square(x) == np.inf
@@ -279,6 +286,10 @@ STATE = halfulp.SumSquare("float")
         ("type", STATE.astype, ("int8",)),
         ("shape", halfulp.SumSquare, ("float", -1)),
         ("parts", halfulp.SumSquare.concatenate, ([STATE, 1], 2)),
+        ("parts", halfulp.SumSquare.concatenate, (STATE, 2)),
+        ("keepdims", halfulp.sum_square, (X, None, {"keepdims": "yes"})),
+        ("keepdims", halfulp.sum_square, (X, None, {"keepdims": np.ones(2)})),
+        ("keepdims", halfulp.exact_sum_square, (X, None, {"keepdims": 2})),
         ("order", halfulp.SumSquare.concatenate, ([STATE], 1, "A")),
         ("n", halfulp.set_num_threads, (0,)),
         ("axes", halfulp.onnx.infer_shape, ((2, 3), 0)),

@@ -15,7 +15,7 @@ import numpy as np
 from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.spec.rules import normalize_axes, reduced_shape
+from halfulp.spec.rules import check_flag, normalize_axes, reduced_shape
 
 # Of each float type: bits of the significand field, bits of the exponent field.
 _FIELDS = {"bfloat16": (7, 8), "float16": (10, 5), "float": (23, 8), "double": (52, 11)}
@@ -61,6 +61,7 @@ def exact_sum_square(
     >>> halfulp.exact_sum_square(np.int64([2**62, 1]))
     21267647932558653966460912964485513217
     """
+    keepdims = check_flag("keepdims", keepdims)
     labelled = has_labels(x)
     array = x if labelled else as_array(x, "x")[0]
     given = axis if isinstance(axis, tuple | list) else (axis,)

@@ -122,6 +122,8 @@ def sum_square(
     (np.uint64(650250000), np.float32(650250000.0))
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
+    if keepdims is not False:
+        keepdims = check_flag("keepdims", keepdims)
     lazy, restore, data = False, None, x
     if type(x) is not np.ndarray:
         if has_labels(x):
@@ -142,13 +144,13 @@ def sum_square(
     if lazy:
         if out is not None:
             raise ArgumentError("out is given with a Dask array; allowed: without")
-        return _reduce_lazily(x, "x", axes, bool(keepdims), target, overflow, split_every)
+        return _reduce_lazily(x, "x", axes, keepdims, target, overflow, split_every)
     if split_every is not None:
         raise ArgumentError(_NO_DASK.format("x"))
     if out is not None:
-        _reduce_into(out, data, axes, bool(keepdims), target, checked)
+        _reduce_into(out, data, axes, keepdims, target, checked)
         return out
-    result = _reduce(data, "x", axes, bool(keepdims), target, checked)
+    result = _reduce(data, "x", axes, keepdims, target, checked)
     if restore is not None:
         return restore(result)
     return result if result.ndim else result[()]
@@ -256,7 +258,7 @@ def _sum_with_labels(
             inner, axes, dtype=dtype, overflow=overflow, split_every=split_every
         )
 
-    return sum_with_labels(x, "x", normal, bool(keepdims), sum_of)
+    return sum_with_labels(x, "x", normal, keepdims, sum_of)
 
 
 def _reduce(

@@ -507,6 +507,10 @@ class SumSquare:
         """
         if order not in ("C", "F"):
             raise ArgumentError(f"order is {order!r}; allowed: 'C' or 'F'")
+        if not isinstance(parts, Sequence):
+            raise ArgumentError(
+                f"parts is a {parts.__class__.__name__}; allowed: a sequence of SumSquare"
+            )
         for part in parts:
             if not isinstance(part, SumSquare):
                 raise ArgumentError(

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+import numpy as np
+
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError, AxesError, ModelError, UnsupportedTypeError
 
@@ -100,6 +102,8 @@ def check_flag(name: str, value: object, where: str = "") -> bool:
     ArgumentError
         For any other value.
     """
+    if isinstance(value, np.bool):  # which is no integer
+        value = bool(value)
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
