@@ -619,8 +619,8 @@ def head(
     [
         (b"", "0 bytes; allowed: 24 or more"),
         (head()[:23], "23 bytes; allowed: 24 or more"),
-        (head()[:-1], r"shape \(\) has 103 bytes; allowed: 104"),
-        (head() + b"\0", r"shape \(\) has 105 bytes; allowed: 104"),
+        (head()[:-1], r"has 103 bytes; allowed: 104 for shape \(\)"),
+        (head() + b"\0", r"has 105 bytes; allowed: 104 for shape \(\)"),
         (head(magic=b"halfulp!"), "begin with b'halfulp!'; allowed"),
         (head(version=2), "version 2; allowed: 1"),
         (head(code=2), "type 2 and rank 0; allowed"),

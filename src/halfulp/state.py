@@ -407,8 +407,8 @@ class SumSquare:
         size = start + 8 * digits * math.prod(shape)
         if len(view) != size:
             raise ArgumentError(
-                f"a SumSquare of {element.name} and shape {shape} has {len(view)} bytes; "
-                f"allowed: {size}"
+                f"a SumSquare of {element.name} has {len(view)} bytes; allowed: {size} "
+                f"for shape {shape}"
             )
         if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
             raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
