@@ -261,7 +261,7 @@ def test_every_error_is_listed() -> None:
         "node #3 (output 'd')",
         "node #6 (output 'j') > then_branch > node #0 (output 'p')",
         "node #6 (output 'j') > else_branch > node #0 (output 'q')",
-        "function 'sq' > node #0 (output 'b')",
+        "node #5 (output 'g') > function 'sq' > node #0 (output 'b')",
     ]
     fix = {finding.code: finding.fix for finding in report.findings}
     assert fix["element-type"] == (
@@ -478,3 +478,99 @@ def test_a_model_without_the_operator_is_fine(
     assert main(["check", str(tmp_path / "m.onnx")]) == 0
     out = capsys.readouterr().out
     assert out.strip() == "no ReduceSumSquare nodes, no errors, no warnings"
+
+
+# --- what is known of a node in error
+
+
+@pytest.mark.parametrize(
+    ("node", "known"),
+    [
+        (
+            "ReduceSumSquare<keepdims=0>(x, far)",
+            {"element_type": "float16", "axes": (5,), "keepdims": False},
+        ),
+        ("ReduceSumSquare<keepdims=3>(x)", {"element_type": "float16", "keepdims": None}),
+        ("ReduceSumSquare(x, far, far)", {"element_type": "float16", "axes": None}),
+        (
+            "ReduceSumSquare(b)",
+            {"element_type": "bool", "axes": (), "output_shape": (1, 1)},
+        ),
+    ],
+)
+def test_what_is_known_of_a_node_in_error_is_kept(
+    node: str, known: dict[str, Any]
+) -> None:
+    proto = model(
+        f"(float16[N,3] x, bool[N,3] b) => (y) <int64[1] far = {{5}}> {{ y = {node} }}"
+    )
+    report = check_model(proto)
+    (facts,) = report.nodes
+    assert report.errors == 1
+    assert report.findings[0].node == facts.node
+    assert facts.input_shape == ("N", 3)
+    for name, value in known.items():
+        assert getattr(facts, name) == value
+
+
+# --- several models
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with models in folders, good and bad ones."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all/below").mkdir(parents=True)
+    text = "(float[2,3] x) => (y) { y = ReduceSumSquare<keepdims=FLAG>(x) }"
+    for name, flag in {"all/good": 0, "all/below/bad": 3, "one": 1}.items():
+        onnx.save(model(text.replace("FLAG", str(flag))), f"{name}.onnx")
+    Path("all/below/note.txt").write_text("no model")
+    return tmp_path
+
+
+def test_many_models_and_folders_are_checked(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "one.onnx", "all", "all/good.onnx"]) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    paths = ["one.onnx", "all/below/bad.onnx", "all/good.onnx"]
+    assert [line for line in lines if line.startswith("# ")] == [f"# {p}" for p in paths]
+    assert lines[-1] == "3 models: 1 with errors, 0 that cannot be checked"
+    assert main(["check", "one.onnx", "all/good.onnx"]) == 0
+    capsys.readouterr()
+    assert main(["check", "one.onnx", "all", "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert [(each["model"], each["errors"]) for each in facts] == [
+        *(("one.onnx", 0), ("all/below/bad.onnx", 1), ("all/good.onnx", 0)),
+    ]
+    # One model is no list; a folder is.
+    assert main(["check", "one.onnx", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == "one.onnx"
+    Path("all/below/bad.onnx").unlink()
+    assert main(["check", "all", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+
+
+def test_a_model_that_cannot_be_read_does_not_end_the_others(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("all/broken.onnx").write_bytes(b"\xff garbage")
+    assert main(["check", "all", "one.onnx"]) == 2
+    out, err = capsys.readouterr()
+    assert "# one.onnx" in out
+    assert err.count("\n") == 1
+    assert "'all/broken.onnx' cannot be read" in err
+    assert main(["check", "all", "one.onnx", "--json"]) == 2
+    facts = json.loads(capsys.readouterr().out)
+    assert [each["model"] for each in facts if "error" in each] == ["all/broken.onnx"]
+    assert len(facts) == 4
+
+
+def test_a_folder_without_models_is_told(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty").mkdir()
+    assert main(["check", "empty"]) == 2
+    assert "'empty' has no .onnx file" in capsys.readouterr().err

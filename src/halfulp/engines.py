@@ -7,7 +7,7 @@ evaluate, files, inputs, survey and validate. ReduceSumSquare runs in halfulp wi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +40,8 @@ class Outcome:
     ----------
     engine : str
         One of `ENGINES`, and the version of what ran.
+    inputs : dict of str to numpy.ndarray
+        By name: those that the model took.
     outputs : dict of str to numpy.ndarray
         By name, in the order of the model.
     seconds : float
@@ -47,6 +49,7 @@ class Outcome:
     """
 
     engine: str
+    inputs: dict[str, Any]
     outputs: dict[str, Any]
     seconds: float
 
@@ -113,23 +116,31 @@ class OpenModel:
     def defaults(self) -> frozenset[str]:
         return self._opened.defaults
 
-    def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what to feed, after every check that needs no run."""
+    def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._opened.check_inputs(inputs)
         except _OurError as error:
             raise error.error from None
 
-    def run(self, feeds: Mapping[str, Any]) -> Outcome:
-        """Run the model on what `check_inputs` returned.
+    def run(self, *choices: Callable[[], Mapping[str, Any]]) -> Outcome:
+        """Run the model on the first inputs that it takes.
+
+        Parameters
+        ----------
+        *choices : callable
+            Each returns inputs, as the model declares them.
 
         Raises
         ------
+        ArgumentError
+            If an input is missing, unknown, or of another type or shape.
         ModelError
-            If it fails.
+            If the model fails on all.
         """
         try:
-            return self._run(feeds)
+            return self._run(choices)
+        except ArgumentError:
+            raise
         except HalfulpError as error:
             if self._name is not None or isinstance(self._opened, PreparedModel):
                 raise
@@ -137,13 +148,22 @@ class OpenModel:
                 self._opened = PreparedModel(self._model)
             except HalfulpError:
                 raise error from None
-        return self._run(feeds)
+        return self._run(choices)
 
-    def _run(self, feeds: Mapping[str, Any]) -> Outcome:
+    def _run(self, choices: Sequence[Callable[[], Mapping[str, Any]]]) -> Outcome:
         engine = getattr(self._opened, "engine", "reference")
-        start = time.perf_counter()
-        outputs = self._opened.run(feeds)
-        return Outcome(engine, outputs, time.perf_counter() - start)
+        first: HalfulpError | None = None
+        for choice in choices:
+            feeds = self._checked(choice())
+            start = time.perf_counter()
+            try:
+                outputs = self._opened.run(feeds)
+            except HalfulpError as error:
+                first = first or error
+            else:
+                return Outcome(engine, feeds, outputs, time.perf_counter() - start)
+        assert first is not None
+        raise first
 
 
 class _OurError(HalfulpError):

@@ -54,6 +54,7 @@ class _Limits:
         }
         # Of the model; None where it is not only looked at.
         self._size: int | None = None
+        self._models = 1
         self.memory_words = ""
 
     def tell(self, **facts: Any) -> None:
@@ -61,12 +62,13 @@ class _Limits:
         self._notes.write(json.dumps(facts).encode() + b"\n")
         self._notes.flush()
 
-    def look(self, size: int) -> None:
-        self._size = size
+    def look(self, size: int, models: int = 1) -> None:
+        self._size, self._models = size, models
         memory = LOOKING_MEMORY + LOOKING_MEMORY_PER_BYTE * size
-        seconds = LOOKING_TIME + math.ceil(LOOKING_TIME_PER_MB * size / 1e6)
-        self._limit_memory(memory, f"{memory >> 20} MiB for a model of {size} bytes")
-        words = f"{seconds} s of processor time for a model of {size} bytes"
+        seconds = LOOKING_TIME * models + math.ceil(LOOKING_TIME_PER_MB * size / 1e6)
+        those = "a model" if models == 1 else f"{models} models"
+        self._limit_memory(memory, f"{memory >> 20} MiB for {those} of {size} bytes")
+        words = f"{seconds} s of processor time for {those} of {size} bytes"
         self.tell(time=words)
         self._limit(self._resource.RLIMIT_CPU, seconds)
 
@@ -88,7 +90,7 @@ class _Limits:
             return
         self._limit_memory(self._machine)
         yield
-        self.look(size + max(0, (_data_in_use() or before) - before))
+        self.look(size + max(0, (_data_in_use() or before) - before), self._models)
 
     def _limit_memory(self, size: int, words: str = "") -> None:
         if size >= self._machine or not words:
@@ -132,16 +134,23 @@ def temporary(path: Path) -> Iterator[None]:
         _limits.tell(ended=absolute)
 
 
-def look_at(model: Path) -> None:
-    """Limit a command that does not run `model`, in proportion to its size."""
+def look_at(*models: Path) -> None:
+    """Limit a command that does not run `models`, in proportion to their size."""
     if _limits is None:
         return
-    _limits.tell(model=str(model))
+    at(models[0])
     size = 0
-    # What is no file is told by those who open it.
-    with suppress(OSError, ValueError):
-        size = model.stat().st_size if model.is_file() else 0
-    _limits.look(size)
+    for model in models:
+        # What is no file is told by those who open it.
+        with suppress(OSError, ValueError):
+            size += model.stat().st_size if model.is_file() else 0
+    _limits.look(size, len(models))
+
+
+def at(model: Path) -> None:
+    """Tell which of several models is looked at now."""
+    if _limits is not None:
+        _limits.tell(model=str(model))
 
 
 @contextmanager

@@ -6,46 +6,103 @@ May import limits, terminal and, within functions, onnx.model_check and rich.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from halfulp import limits
-from halfulp.commands.arguments import Model
-from halfulp.terminal import AsJson, open_console, print_line, printable
+from halfulp.errors import ArgumentError, HalfulpError
+from halfulp.terminal import open_console, print_line, printable
 
 if TYPE_CHECKING:
     from halfulp.onnx.model_check import CheckReport, Finding, NodeFacts
 
 
 def check(
-    model: Model,
-    as_json: AsJson = False,
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Files, or folders: all .onnx files below. - is stdin.",
+        ),
+    ],
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object; a list, if there are more."),
+    ] = False,
 ) -> None:
-    """List the ReduceSumSquare nodes of a model, and what is wrong with it.
+    """List the ReduceSumSquare nodes of models, and what is wrong with them.
 
     Of each node: version, type, shapes, the axes that it reduces, errors, what
     is not portable, and the fix. The exit code is 1 if there are errors, and 2
-    if the model cannot be read.
+    if a model cannot be read.
 
     Example:  halfulp check model.onnx
     """
     from halfulp.onnx.files import given_model
     from halfulp.onnx.model_check import check_model
 
-    limits.look_at(model)
-    report = check_model(given_model(model))
+    paths = _files(models)
+    several = len(models) > 1 or models[0].is_dir()
+    limits.look_at(*paths)
+    facts: list[dict[str, Any]] = []
+    code = 0
+    for path in paths:
+        limits.at(path)
+        try:
+            report = check_model(given_model(path))
+        except HalfulpError as error:
+            if not several:
+                raise
+            code = 2
+            facts.append({"model": str(path), "error": str(error)})
+            print(f"halfulp: error: {printable(str(error))}", file=sys.stderr)
+            continue
+        code = max(code, 1 if report.errors else 0)
+        facts.append({"model": str(path), **report.as_dict()})
+        if not as_json:
+            _show(report, path if several else None)
     if as_json:
-        print(json.dumps({"model": str(model), **report.as_dict()}))
-    else:
-        _show(report)
-    if report.errors:
-        raise typer.Exit(1)
+        print(json.dumps(facts if several else facts[0]))
+    elif several:
+        print(_summary(facts))
+    if code:
+        raise typer.Exit(code)
 
 
-def _show(report: CheckReport) -> None:
+def _files(models: Sequence[Path]) -> list[Path]:
+    """Return the files, each once, and for each folder the models below it."""
+    paths: dict[Path, None] = {}
+    for model in models:
+        below = [model]
+        if model.is_dir():
+            files = (path for path in model.rglob("*") if path.is_file())
+            below = sorted(path for path in files if path.suffix.lower() == ".onnx")
+            if not below:
+                raise ArgumentError(
+                    f"the folder {str(model)!r} has no .onnx file; allowed: one at least"
+                )
+        paths.update(dict.fromkeys(below))
+    return list(paths)
+
+
+def _summary(facts: Sequence[dict[str, Any]]) -> str:
+    unread = sum("error" in each for each in facts)
+    wrong = sum(each.get("errors", 0) > 0 for each in facts)
+    return (
+        f"{_number(len(facts), 'model')}: {wrong} with errors, {unread} that cannot be "
+        "checked"
+    )
+
+
+def _show(report: CheckReport, path: Path | None) -> None:
+    """Print a report, after the path of the model where there are several."""
     console = open_console()
+    if path is not None:
+        print_line(console, f"# {printable(str(path))}", style="bold")
 
     def line(text: str, indent: int, style: str = "") -> None:
         print_line(console, printable(text), indent, style)
@@ -74,19 +131,26 @@ def _show(report: CheckReport) -> None:
         f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",
         0,
     )
+    if path is not None:
+        console.print()
 
 
 def _describe(facts: NodeFacts) -> list[str]:
     head = f"ReduceSumSquare-{facts.version}, opset {facts.opset}"
-    if facts.keepdims is None:
+    known = facts.element_type, facts.input_shape, facts.keepdims
+    if known == (None, None, None):
         return [head]
     kind = facts.element_type or "type not known"
     shapes = f"{_shape(facts.input_shape)} -> {_shape(facts.output_shape)}"
-    given = "" if facts.axes is None else f" {list(facts.axes)}"
-    flags = f"keepdims {int(facts.keepdims)}"
-    if facts.noop_with_empty_axes:
-        flags += ", noop_with_empty_axes 1"
-    return [f"{head}; {kind}, {shapes}", f"axes{given}: {facts.axes_meaning}; {flags}"]
+    lines = [f"{head}; {kind}, {shapes}"]
+    # Of a node whose attributes break a rule they are not known.
+    if facts.keepdims is not None:
+        given = "" if facts.axes is None else f" {list(facts.axes)}"
+        flags = f"keepdims {int(facts.keepdims)}"
+        if facts.noop_with_empty_axes:
+            flags += ", noop_with_empty_axes 1"
+        lines.append(f"axes{given}: {facts.axes_meaning}; {flags}")
+    return lines
 
 
 def _shape(shape: Sequence[int | str | None] | None) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -32,6 +33,12 @@ from halfulp.terminal import (
     print_table,
     printable,
 )
+
+if TYPE_CHECKING:
+    from halfulp.engines import OpenModel
+
+# Made-up sizes or indices may not fit what the model does with them.
+_TRIALS = 10
 
 
 def run(
@@ -67,10 +74,24 @@ def run(
         float,
         typer.Option(metavar="SECONDS", help="Give up after that time."),
     ] = limits.RUNNING_TIME,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Run it in the other engine too, and tell for each output by how many "
+            "ulps they differ at most.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Of inputs that are made up. Default: 0."),
+    ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
     """Run a model and show its outputs.
+
+    Without --input, inputs are made up: random numbers of the declared types and shapes.
 
     If MODEL.expected.npz lies beside MODEL.onnx, the outputs are compared with it.
 
@@ -84,7 +105,7 @@ def run(
         given_model,
         save_arrays,
     )
-    from halfulp.onnx.report import output_facts
+    from halfulp.onnx.report import compare_bits, output_facts
     from halfulp.output import Output, check_outputs
 
     check_forms(as_json, as_csv, output)
@@ -101,16 +122,30 @@ def run(
         wanted = Output("--output", output, (".npz", ".npy", ".pb"))
         check_outputs([wanted], [*read, beside], lambda: data_files(model))
     to_compare = ExpectedArrays(beside) if beside.is_file() else None
-    opened = OpenModel(given_model(model), engine)
+    source = given_model(model)
+    opened = OpenModel(source, engine)
     feeds = _load_inputs(files, declared_sizes(opened.inputs))
     if output is not None:
         _check_writable(opened.outputs, output)
-    outcome = opened.run(opened.check_inputs(feeds))
+    made_up = None
+    choices: Sequence[Callable[[], Mapping[str, Any]]] = [lambda: feeds]
+    if not inputs and {value.name for value in opened.inputs} - opened.defaults:
+        made_up = _MadeUp(source, opened, seed or 0)
+        choices = made_up.choices
+        to_compare = None
+    elif seed is not None:
+        raise ArgumentError("--seed is given; allowed only where inputs are made up")
+    outcome = opened.run(*choices)
+    other = None
+    if compare:
+        is_reference = outcome.engine == "reference"
+        second = OpenModel(source, "onnxruntime" if is_reference else "reference")
+        other = second.run(lambda: outcome.inputs)
     limits.ran()
     expected = to_compare.load(outcome.outputs) if to_compare else {}
     if output is not None:
         save_arrays(output, outcome.outputs)
-    facts = {
+    facts: dict[str, Any] = {
         "model": str(model),
         "engine": outcome.engine,
         "outputs": [
@@ -120,12 +155,70 @@ def run(
     }
     if to_compare:
         facts["expected"] = beside.name
+    if made_up is not None:
+        facts["made_up"] = made_up.facts(outcome.inputs)
+    if other is not None:
+        facts["compared_with"] = other.engine
+        for noted in facts["outputs"]:
+            name = noted["name"]
+            noted["compared"] = compare_bits(outcome.outputs[name], other.outputs[name])
     if as_json:
         print(json.dumps(facts))
     elif as_csv:
         print(_csv(facts), end="")
+        for line in _made_up_lines(facts["made_up"]) if made_up else ():
+            print_line(open_console(stderr=True), printable(line))
     else:
         _show_run(facts, open_console(stderr=output == STDIO))
+
+
+class _MadeUp:
+    """Inputs that are made up for a model."""
+
+    def __init__(self, source: Path | bytes, opened: OpenModel, seed: int) -> None:
+        from halfulp.onnx.files import load_model
+        from halfulp.onnx.made_up import InputMaker
+
+        if seed < 0:
+            raise ArgumentError(f"--seed is {seed}; allowed: 0 or more")
+        self._seed = seed
+        self._maker = InputMaker(load_model(source), opened)
+        self._sizes: dict[str, int] = {}
+        self.choices = [partial(self._make, trial) for trial in range(_TRIALS)]
+
+    def _make(self, trial: int) -> dict[str, Any]:
+        # An even number at the end: what may be left out is.
+        feeds, self._sizes = self._maker.make("random numbers", self._seed, 2 * trial)
+        return feeds
+
+    def facts(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the facts of inputs, the last that were made."""
+        from halfulp.onnx.tensors import dtype_name
+
+        inputs = {
+            name: {"type": dtype_name(array.dtype), "shape": list(array.shape)}
+            for name, array in feeds.items()
+        }
+        return {"seed": self._seed, "inputs": inputs, "sizes": self._sizes}
+
+
+def _made_up_lines(facts: dict[str, Any]) -> Iterator[str]:
+    for name, noted in facts["inputs"].items():
+        shape = ", ".join(map(str, noted["shape"]))
+        yield f"made up, seed {facts['seed']}: {name} {noted['type']} [{shape}]"
+    if facts["sizes"]:
+        sizes = ", ".join(f"{name} = {size}" for name, size in facts["sizes"].items())
+        yield f"sizes chosen: {sizes}"
+
+
+def _difference(compared: dict[str, Any], engine: str) -> str:
+    if not compared:
+        return f"of another type or shape in {engine}"
+    line = f"{compared['agree']} of {compared['of']} elements have the bits of {engine}"
+    if "ulps" in compared:
+        ulps = compared["ulps"]
+        line += f", greatest difference {ulps} ulp{'s' * (ulps != 1)}"
+    return line
 
 
 def _check_writable(outputs: Sequence[Any], path: Path) -> None:
@@ -176,21 +269,36 @@ def _show_run(facts: dict[str, Any], console: Console) -> None:
         values = first_values(output["first_values"], math.prod(output["shape"]))
         table.add_row(printable(output["name"]), output["type"], shape, printable(values))
     print_table(console, table)
+    if "made_up" in facts:
+        for line in _made_up_lines(facts["made_up"]):
+            print_line(console, printable(line))
     print_line(console, f"ran in {duration(facts['seconds'])}, engine {facts['engine']}")
     for output in facts["outputs"]:
+        name = printable(output["name"])
         if "expected" in output:
             line = _agreement(output["expected"], facts["expected"])
-            print_line(console, f"{printable(output['name'])}: {line}")
+            print_line(console, f"{name}: {line}")
+        if "compared" in output:
+            line = _difference(output["compared"], facts["compared_with"])
+            print_line(console, f"{name}: {line}")
 
 
 def _csv(facts: dict[str, Any]) -> str:
-    keys = ("agree", "of", "greatest_difference") if "expected" in facts else ()
+    kinds = {"expected": ("agree", "of", "greatest_difference")}
+    kinds["compared"] = ("agree", "of", "ulps")
+    columns = [
+        (kind, key)
+        for kind, keys in kinds.items()
+        if any(kind in output for output in facts["outputs"])
+        for key in keys
+    ]
     rows = [
         [output["name"], output["type"], *_joined(output)]
-        + [output.get("expected", {}).get(key) for key in keys]
+        + [output.get(kind, {}).get(key) for kind, key in columns]
         for output in facts["outputs"]
     ]
-    return csv_text(("output", "type", "shape", "first_values", *keys), rows)
+    more = [f"{kind}_{key}" for kind, key in columns]
+    return csv_text(("output", "type", "shape", "first_values", *more), rows)
 
 
 def _joined(output: dict[str, Any]) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from onnx import ModelProto
@@ -19,7 +20,7 @@ from halfulp.onnx.nodes import describe
 from halfulp.onnx.shapes import infer_shape
 from halfulp.onnx.survey import survey
 from halfulp.onnx.tensors import Shape
-from halfulp.onnx.validate import Reduction
+from halfulp.onnx.validate import Broken, Reduction
 from halfulp.spec.rules import (
     OPERATOR,
     OperatorVersion,
@@ -249,7 +250,11 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
                 for code, message, fix in rules(reduction, opset):
                     name = nodes[-1].node
                     findings.append(Finding(name, "warning", code, message, fix))
-        if not reductions[place]:
+        of_place = [each for each in found.broken if each.place == place]
+        for broken in of_place[:1] if not reductions[place] else ():
+            name, _ = _split(place, errors[place], opset)
+            nodes.append(replace(_broken_facts(broken, opset), node=name))
+        if not (reductions[place] or of_place):
             nodes.append(_bare_facts(place, opset))
     return CheckReport(tuple(nodes), tuple(findings))
 
@@ -331,6 +336,23 @@ def _bare_facts(place: str, opset: int) -> NodeFacts:
         noop_with_empty_axes=None,
         input_shape=None,
         output_shape=None,
+    )
+
+
+def _broken_facts(broken: Broken, opset: int) -> NodeFacts:
+    """Return what is known of a node with an error."""
+    bare = _bare_facts(broken.place, opset)
+    bare = replace(bare, element_type=broken.element_type, input_shape=broken.shape)
+    if broken.node is None:
+        return bare
+    known = (broken.node, broken.element_type, broken.shape, broken.axes)
+    with suppress(HalfulpError):
+        return _facts(Reduction(broken.path, broken.place, *known), opset)
+    return replace(
+        bare,
+        axes=broken.axes,
+        keepdims=broken.node.keepdims,
+        noop_with_empty_axes=broken.node.noop_with_empty_axes,
     )
 
 

@@ -6,6 +6,7 @@ May import json_values and tensors only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -87,3 +88,79 @@ def compare(value: _Array, expected: _Array) -> dict[str, Any]:
         "of": value.size,
         "greatest_difference": plain(greatest),
     }
+
+
+def compare_bits(value: Any, other: Any) -> dict[str, Any]:
+    """Compare two outputs of any kind, bit for bit.
+
+    Returns
+    -------
+    dict
+        ``agree`` and ``of``, numbers of elements, where NaN agrees with NaN; where there
+        are floats ``ulps``, the greatest difference in units in the last place: so many
+        steps are between the two numbers, "inf" if one is NaN. If the outputs are of
+        different types or shapes, nothing.
+    """
+    if not same_kind(value, other):
+        return {}
+    both = list(pairs(value, other))
+    facts: dict[str, Any] = {
+        "agree": sum(int(np.count_nonzero(same_bits(a, b))) for a, b in both),
+        "of": sum(a.size for a, _ in both),
+    }
+    steps = [_ulps(a, b) for a, b in both if is_float(a)]
+    if steps:
+        facts["ulps"] = plain(max(steps))
+    return facts
+
+
+def _ulps(a: _Array, b: _Array) -> float | int:
+    """Return the greatest number of steps between two arrays of one float type."""
+    nan = np.isnan(a), np.isnan(b)
+    if np.any(nan[0] != nan[1]):
+        return math.inf
+    x, y = (_places(each[~nan[0]]) for each in (a, b))
+    return int(np.max(np.maximum(x, y) - np.minimum(x, y), initial=0))
+
+
+def _places(floats: _Array) -> _Array:
+    """Number the values of a float type, from 2^63 for both zeros on."""
+    kind = np.dtype(f"u{floats.dtype.itemsize}")
+    numbers = floats.view(kind).astype(np.uint64)
+    sign = np.uint64(1) << np.uint64(8 * kind.itemsize - 1)
+    magnitude, middle = numbers & (sign - np.uint64(1)), np.uint64(2**63)
+    return np.where(numbers & sign, middle - magnitude, middle + magnitude)
+
+
+def pairs(a: Any, b: Any) -> Iterable[tuple[_Array, ...]]:
+    """Yield the arrays at the same places of two values of one kind."""
+    if isinstance(b, list):
+        for x, y in zip(a, b, strict=True):
+            yield from pairs(x, y)
+    elif isinstance(b, dict):
+        for key in b:
+            yield from pairs(a[key], b[key])
+    else:
+        yield np.asarray(a), np.asarray(b)
+
+
+def same_kind(a: Any, b: Any) -> bool:
+    """Tell whether two values are alike in all but their elements."""
+    if isinstance(b, list):
+        return isinstance(a, list) and len(a) == len(b) and all(map(same_kind, a, b))
+    if isinstance(b, dict):
+        return (
+            isinstance(a, dict)
+            and a.keys() == b.keys()
+            and all(same_kind(a[key], b[key]) for key in b)
+        )
+    x, y = np.asarray(a), np.asarray(b)
+    return x.dtype == y.dtype and x.shape == y.shape
+
+
+def same_bits(a: _Array, b: _Array) -> Any:
+    """Tell for each element whether its bits agree, NaN with NaN."""
+    if a.dtype.kind == "f" or a.dtype.name == "bfloat16":
+        both_nan = np.isnan(a) & np.isnan(b)
+        return ((a == b) & (np.signbit(a) == np.signbit(b))) | both_nan
+    return a == b

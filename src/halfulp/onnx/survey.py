@@ -14,7 +14,7 @@ from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.inputs import check_declared
 from halfulp.onnx.prepare import prepare, take_large_tensors
 from halfulp.onnx.structure import check_structure
-from halfulp.onnx.validate import Reduction, check_types
+from halfulp.onnx.validate import Broken, Reduction, check_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,13 @@ class Survey:
         Each ReduceSumSquare node, in the order of the model, and its opset.
     reductions : list of Reduction
         Those of them without errors that can run, once for each kind of call.
+    broken : list of Broken
+        Those of them with errors.
     """
 
     places: dict[str, int]
     reductions: list[Reduction]
+    broken: list[Broken]
 
 
 def survey(
@@ -64,4 +67,6 @@ def survey(
         check_structure(model, on_graph_error, foreign=True)
         large = take_large_tensors(model.graph)
         known = {name: array for name, array in large.items() if name not in fed}
-        return Survey(places, check_types(model, known, fed, on_error))
+        broken: list[Broken] = []
+        found = check_types(model, known, fed, on_error, broken.append)
+        return Survey(places, found, broken)

@@ -9,7 +9,8 @@ then, the operator checks with the same rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 
 from halfulp.element_types import ALLOWED
-from halfulp.errors import UnsupportedTypeError
+from halfulp.errors import HalfulpError, UnsupportedTypeError
 from halfulp.faults import OnError, raise_error
 from halfulp.onnx.nodes import (
     ReduceNode,
@@ -30,6 +31,26 @@ from halfulp.onnx.nodes import (
 from halfulp.onnx.scopes import Scope, walk_typed
 from halfulp.onnx.tensors import Shape, dtype_code, tensor_facts, tensor_type, type_name
 from halfulp.spec.rules import check_type, normalize_axes
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A ReduceSumSquare node with an error, with what is known of it all the same.
+
+    Attributes
+    ----------
+    path, place, element_type, shape, axes
+        As those of `Reduction`.
+    node : ReduceNode or None
+        None: it does not obey the rules of its version.
+    """
+
+    path: str
+    place: str
+    node: ReduceNode | None
+    element_type: str | None
+    shape: Shape | None
+    axes: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +85,7 @@ def check_types(
     feeds: Mapping[str, Any],
     unknown: Iterable[str] = (),
     on_error: OnError = raise_error,
+    on_broken: Callable[[Broken], None] = lambda broken: None,
 ) -> list[Reduction]:
     """Check each ReduceSumSquare node with what is known beforehand.
 
@@ -77,6 +99,8 @@ def check_types(
         Graph inputs that may yet be fed, so that an initializer says nothing.
     on_error : callable, optional
         Takes an error that concerns one node. Default: raise it.
+    on_broken : callable, optional
+        Takes what is known of a node with an error.
 
     Returns
     -------
@@ -100,10 +124,30 @@ def check_types(
 
     def visit(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
         if is_reduce(node):
-            found.append(check_reduce(node, scope, opset, path))
+            try:
+                found.append(check_reduce(node, scope, opset, path))
+            except HalfulpError:
+                on_broken(_known(node, scope, opset, path))
+                raise
 
     walk_typed(typed, {**dict.fromkeys(unknown), **arrays}, visit, on_error)
     return found
+
+
+def _known(node: NodeProto, scope: Scope, opset: int, path: str) -> Broken:
+    """Return what `scope` knows of a ReduceSumSquare node that has an error."""
+    rules, axes, element_type, shape = None, None, 0, None
+    with suppress(HalfulpError):
+        rules = read_node(node, opset, "")
+        axes = rules.axes
+    if node.input:
+        _, element_type, shape = tensor_facts(scope.types.get(node.input[0]))
+    if len(node.input) > 1 and node.input[1]:
+        axes, value = None, scope.array(node.input[1])
+        with suppress(HalfulpError):
+            axes = None if value is None else axes_values(value, "")
+    name = type_name(element_type) if element_type else None
+    return Broken(path, place(node), rules, name, shape, axes)
 
 
 def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> Reduction:
