@@ -220,7 +220,6 @@ def test_inputs_are_checked_for_onnxruntime_too(
 ) -> None:
     np.save("d.npy", np.float64([[1, 2, 3]]))
     for given, words in (
-        ([], "input 'x' is missing"),
         (["--input", "q=d.npy"], "input 'q' is unknown"),
         (["--input", "x=d.npy"], "input 'x' has type double"),
     ):
