@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
@@ -31,6 +32,8 @@ from halfulp.onnx import check_model, convert_opset, expand, fuse, infer_shapes
 from halfulp.onnx.evaluate import PreparedModel
 from halfulp.onnx.files import load_array
 from halfulp.onnx.nodes import walk
+from hostile_graphs import FEEDS, nested_graphs
+from hostile_graphs import functions as hostile_functions
 from hostile_nodes import hostile_node
 
 
@@ -117,10 +120,72 @@ def model(data: bytes) -> None:
 
 def node(data: bytes) -> None:
     """A node of any operator, through all that does not run it."""
-    proto = hostile_node(data)
-    for look in (check_model, infer_shapes, fuse, expand, lambda m: convert_opset(m, 21)):
+    _look(hostile_node(data))
+
+
+def _look(proto: onnx.ModelProto) -> dict[str, onnx.ModelProto]:
+    """Return what comes of a model without running it, by what made it."""
+    looks: dict[str, Callable[[Any], Any]] = {
+        "check_model": check_model,
+        "infer_shapes": infer_shapes,
+        "fuse": lambda m: fuse(m)[0],
+        "expand": lambda m: expand(m)[0],
+        "13": lambda m: convert_opset(m, 13),
+        "21": lambda m: convert_opset(m, 21),
+    }
+    found = {}
+    for name, look in looks.items():
         with suppress(halfulp.HalfulpError):
-            look(proto)
+            found[name] = look(proto)
+    found.pop("check_model", None)
+    return found
+
+
+def _agree(name: str, result: dict[str, Any], other: dict[str, Any]) -> None:
+    for key, value in result.items():
+        same = np.array_equal(value, other[key])
+        assert same, f"{name}: {key} is {other[key]}, not {value}"
+
+
+def _fits(declared: onnx.ValueInfoProto, value: Any) -> None:
+    """Check an inferred shape."""
+    tensor = declared.type.tensor_type
+    if tensor.HasField("shape"):
+        sizes = [
+            d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim
+        ]
+        same = [size in (None, n) for size, n in zip(sizes, value.shape, strict=True)]
+        assert all(same), f"{declared.name} has shape {value.shape}, not {sizes}"
+
+
+def graphs(data: bytes) -> None:
+    """Graphs in graphs: what comes of them means the same."""
+    _same(nested_graphs(data), FEEDS)
+
+
+def functions(data: bytes) -> None:
+    """Functions with attributes: they mean what they do where they are inlined."""
+    proto = hostile_functions(data)
+    result = _same(proto, {"x": FEEDS["x"]})
+    if result is not None:
+        with suppress(Exception):
+            inlined = onnx.inliner.inline_local_functions(proto)
+            _agree("inlined", result, PreparedModel(inlined).run({"x": FEEDS["x"]}))
+
+
+def _same(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | None:
+    """Check that what comes of a model gives the same results; return these, if any."""
+    others = _look(proto)
+    result = None
+    with suppress(halfulp.HalfulpError):
+        result = PreparedModel(proto).run(feeds)
+    if result is not None:
+        for name, other in others.items():
+            _agree(name, result, PreparedModel(other).run(feeds))
+        inferred = others.get("infer_shapes", proto)
+        for value in inferred.graph.output:
+            _fits(value, result[value.name])
+    return result
 
 
 def _zeros(declared: onnx.TypeProto) -> Any:
@@ -213,6 +278,8 @@ def sum_onnx(data: bytes) -> None:
 TARGETS = {
     "axes": Target(axes),
     "merge": Target(merge),
+    "functions": Target(functions),
+    "graphs": Target(graphs),
     "model": Target(model, onnx.ModelProto),
     "node": Target(node),
     "npy": Target(npy),

@@ -78,6 +78,19 @@ def _nodes() -> dict[str, bytes]:
     }
 
 
+def _choices() -> dict[str, bytes]:
+    """Choices of nested graphs, or of functions, that reach most of each."""
+    return {
+        "counted": bytes(range(120)),
+        "sixes": bytes([3, 1, 1, 6] * 20),
+        "fives": bytes([3, 1, 1, 5, 1, 1, 1] * 20),
+        "squares": bytes([2, 1, 1, 1, 1, 1, 0, 1, 0]),
+        "calls": bytes(
+            [2, 2, 2, 1, 0, 1, 1, 0, 1, 1, 0, 2, 1, 1, 4, 1, 0, 0, 1, 1, 0] * 4
+        ),
+    }
+
+
 def _tensors() -> dict[str, bytes]:
     seeds = {}
     for name, dtype in DTYPES.items():
@@ -197,6 +210,8 @@ def _weights() -> dict[str, bytes]:
 SEEDS = {
     "axes": _axes,
     "merge": _state_files,
+    "functions": _choices,
+    "graphs": _choices,
     "model": _models,
     "node": _nodes,
     "npy": _arrays,

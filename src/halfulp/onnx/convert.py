@@ -1,7 +1,7 @@
 """Converts a model to another opset, its ReduceSumSquare nodes with it.
 
-May import errors, spec.rules, adapt, bodies, faults, files, forms, infer, nodes, scopes,
-skeleton, structure, tensors and validate only.
+May import errors, spec.rules, adapt, bodies, faults, forms, infer, nodes, reading,
+scopes, skeleton, structure, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from halfulp.onnx.bodies import (
     replace,
     value_names,
 )
-from halfulp.onnx.files import load_model
 from halfulp.onnx.forms import Axes, Reference, convert_reduce
 from halfulp.onnx.infer import check_nodes, inferred, overridable
 from halfulp.onnx.nodes import (
@@ -48,6 +47,7 @@ from halfulp.onnx.nodes import (
     walk,
     within,
 )
+from halfulp.onnx.reading import read_model
 from halfulp.onnx.scopes import Scope, walk_typed
 from halfulp.onnx.skeleton import skeleton
 from halfulp.onnx.structure import check_node, checker_context
@@ -169,7 +169,7 @@ def convert_opset(
 def convert(model: Any, target: int) -> Conversion:
     """Convert as `convert_opset` does; return what was done, too."""
     _check_target(target)
-    proto = load_model(model)
+    proto = read_model(model)
     with model_errors("the model cannot be converted"):
         prepared = _check_source(proto)
         return _convert(proto, prepared, target)

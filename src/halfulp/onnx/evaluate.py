@@ -15,12 +15,13 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.faults import model_errors
 from halfulp.onnx.bodies import reads
-from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
 from halfulp.onnx.inputs import check_declared, check_inputs
 from halfulp.onnx.operators import ReduceSumSquare
 from halfulp.onnx.prepare import prepare, take_large_tensors
+from halfulp.onnx.reading import read_model
+from halfulp.onnx.sparse import densify
 from halfulp.onnx.structure import check_structure
 from halfulp.onnx.validate import check_types
 
@@ -93,13 +94,14 @@ class PreparedModel:
     """
 
     def __init__(self, model: Any) -> None:
-        proto = load_model(model)
+        proto = read_model(model)
         with model_errors("the model cannot be used"):
+            densify(proto)
             prepare(proto)
             self.inputs = tuple(copies(proto.graph.input))
             self.outputs = tuple(copies(proto.graph.output))
             self.defaults = frozenset(t.name for t in proto.graph.initializer)
-            check_declared(self.inputs)
+            check_declared(proto.graph)
             specialize_functions(proto)
             check_structure(proto)
             self._large = take_large_tensors(proto.graph)

@@ -1,6 +1,6 @@
 """Makes Mul and ReduceSum, the function body, out of ReduceSumSquare nodes.
 
-May import bodies, faults, files, fusing, nodes, rewrite, scopes and tensors only.
+May import bodies, faults, reading, fusing, nodes, rewrite, scopes and tensors only.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
 from halfulp.onnx.bodies import Body, FreshNames, replace
-from halfulp.onnx.files import load_model
 from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
 from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs, within
+from halfulp.onnx.reading import read_model
 from halfulp.onnx.rewrite import Candidate, RewriteReport, fresh_names, typed_bodies
 from halfulp.onnx.scopes import Scope
 from halfulp.onnx.tensors import tensor_facts, type_name
@@ -71,7 +71,7 @@ def expand(
     >>> [node.op_type for node in expanded.graph.node]
     ['Mul', 'ReduceSum']
     """
-    result = load_model(model)
+    result = read_model(model)
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
         names = fresh_names(result)

@@ -1,6 +1,6 @@
 """Makes one ReduceSumSquare node out of a square and a ReduceSum.
 
-May import errors, spec.rules, bodies, faults, files, nodes, rewrite, scopes and
+May import errors, spec.rules, bodies, faults, reading, nodes, rewrite, scopes and
 tensors only.
 """
 
@@ -15,7 +15,6 @@ from onnx import GraphProto, ModelProto, NodeProto
 from halfulp.errors import HalfulpError
 from halfulp.faults import model_errors
 from halfulp.onnx.bodies import Body, outputs, reads, replace
-from halfulp.onnx.files import load_model
 from halfulp.onnx.nodes import (
     DOMAIN_NAMES,
     axes_values,
@@ -24,6 +23,7 @@ from halfulp.onnx.nodes import (
     subgraphs,
     within,
 )
+from halfulp.onnx.reading import read_model
 from halfulp.onnx.rewrite import (
     Candidate,
     RewriteReport,
@@ -98,7 +98,7 @@ def fuse(
     >>> [node.op_type for node in fused.graph.node]
     ['ReduceSumSquare']
     """
-    result = load_model(model)
+    result = read_model(model)
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
         for body, typed, path, opset in typed_bodies(result):

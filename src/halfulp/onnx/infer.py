@@ -1,7 +1,7 @@
 """Shape inference of whole models.
 
-May import errors, files, faults, functions, inference, inputs, nodes, prepare, skeleton,
-tensors and validate only.
+May import errors, faults, functions, inference, inputs, nodes, prepare, reading,
+skeleton, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Collection
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.faults import model_errors
-from halfulp.onnx.files import load_model
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.inference import Inference
 from halfulp.onnx.inputs import check_declared
 from halfulp.onnx.nodes import subgraphs
 from halfulp.onnx.prepare import prepare
+from halfulp.onnx.reading import read_model
 from halfulp.onnx.skeleton import constants, skeleton
 from halfulp.onnx.tensors import read_tensor
 from halfulp.onnx.validate import check_types
@@ -61,7 +61,7 @@ def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelPro
     >>> len(infer_shapes(model).graph.output[0].type.tensor_type.shape.dim)
     2
     """
-    result = load_model(model)
+    result = read_model(model)
     with model_errors("the model cannot be used"):
         prepared = check_nodes(result)
     with model_errors("the types of the model cannot be inferred"):
@@ -87,7 +87,7 @@ def check_nodes(model: ModelProto) -> ModelProto:
             read_tensor(tensor, f"initializer {tensor.name!r}")
     prepared = skeleton(model)
     prepare(prepared)
-    check_declared(prepared.graph.input)
+    check_declared(prepared.graph)
     specialize_functions(prepared)
     check_types(prepared, {}, unknown=overridable(model))
     return prepared

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TypeProto, ValueInfoProto
+from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from halfulp.arrays import as_array
 from halfulp.errors import ArgumentError, ModelError
@@ -18,13 +18,21 @@ from halfulp.faults import one_line
 from halfulp.onnx.tensors import dtype_code, dtype_name, tensor_dtype, type_name
 
 
-def check_declared(declared: Sequence[ValueInfoProto]) -> None:
+def check_declared(graph: GraphProto) -> None:
     """Raise a ModelError unless the inputs of a graph are declared as ONNX allows."""
+    declared = graph.input
+    defaults = {tensor.name: tensor.data_type for tensor in graph.initializer}
     for value in declared:
         what = f"input {value.name!r}"
         tensor = value.type.tensor_type
         if tensor.elem_type:
             tensor_dtype(tensor.elem_type, what)
+            default = defaults.get(value.name, tensor.elem_type)
+            if default != tensor.elem_type:
+                raise ModelError(
+                    f"{what} has a default of type {type_name(default)}; "
+                    f"allowed: {type_name(tensor.elem_type)}"
+                )
         for dim in tensor.shape.dim:
             if dim.dim_value < 0:
                 raise ModelError(

@@ -1,6 +1,6 @@
 """Lists the ReduceSumSquare nodes of a model, what they mean, and what is wrong.
 
-May import errors, spec.rules, files, nodes, shapes, survey, tensors and validate only.
+May import errors, spec.rules, reading, nodes, shapes, survey, tensors and validate only.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, Literal
 from onnx import ModelProto
 
 from halfulp.errors import ArgumentError, AxesError, HalfulpError, UnsupportedTypeError
-from halfulp.onnx.files import load_model
 from halfulp.onnx.nodes import describe
+from halfulp.onnx.prepare import NO_IMPORT
+from halfulp.onnx.reading import read_model
 from halfulp.onnx.shapes import infer_shape
 from halfulp.onnx.survey import survey
 from halfulp.onnx.tensors import Shape
@@ -199,6 +200,7 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     duplicate-axes         the reference evaluator and others refuse them
     noop-with-empty-axes   until 2025 the specification could be read as "returned
                            unchanged"; halfulp squares
+    unsorted-nodes         ONNX's checker refuses them, ONNX Runtime and halfulp sort
     runtime-axes           many converters and shape inferences need constants
     float16-overflow       256 or more elements are summed in float16, or nobody
                            knows how many: at a root mean square of 16 or less the
@@ -221,7 +223,8 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     >>> report.findings[0].code
     'negative-axes'
     """
-    proto = load_model(model)
+    unsorted: list[str] = []
+    proto = read_model(model, unsorted)
     errors: dict[str, HalfulpError] = {}
     graph_errors: dict[str, HalfulpError] = {}
 
@@ -256,6 +259,7 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
             nodes.append(replace(_broken_facts(broken, opset), node=name))
         if not (reductions[place] or of_place):
             nodes.append(_bare_facts(place, opset))
+    findings.extend(map(_unsorted, unsorted))
     return CheckReport(tuple(nodes), tuple(findings))
 
 
@@ -263,6 +267,17 @@ def _note(errors: dict[str, HalfulpError], place: str, error: HalfulpError) -> N
     """Keep the first error of a node, without the frames that it was raised in."""
     if len(errors) < _MOST_ERRORS:
         errors.setdefault(place, error.with_traceback(None))
+
+
+def _unsorted(node: str) -> Finding:
+    return Finding(
+        node,
+        "warning",
+        "unsorted-nodes",
+        "it reads what only later nodes give, which ONNX's own checker refuses; here and "
+        "in ONNX Runtime nodes are sorted",
+        "Write the nodes in order: halfulp fuse, expand and convert do.",
+    )
 
 
 def _more_errors() -> Finding:
@@ -290,6 +305,8 @@ def _split(place: str, error: HalfulpError, opset: int | None) -> tuple[str, str
 def _invalid(place: str, error: HalfulpError, opset: int | None) -> Finding:
     node, message = _split(place, error, opset)
     fix = "Repair the node, or export the model again: runtimes refuse it too."
+    if NO_IMPORT in message:
+        fix = "Import the domain: add it to opset_import, with the version that is meant."
     return Finding(node, "error", "invalid-node", message, fix)
 
 

@@ -1,12 +1,12 @@
 """Brings a model into the form that the rest of the package relies on.
 
-May import crashes, errors, faults, nodes, skeleton, tensors and spec.rules only.
+May import crashes, errors, faults, nodes, skeleton, sparse, tensors and spec.rules only.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,11 @@ from halfulp.onnx.nodes import (
     within,
 )
 from halfulp.onnx.skeleton import SMALL_TENSOR
+from halfulp.onnx.sparse import densify
 from halfulp.onnx.tensors import read_tensor, tensor_type
 from halfulp.spec.rules import version_for
+
+NO_IMPORT = "has no opset import; allowed: exactly one"
 
 
 def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int]:
@@ -62,12 +65,17 @@ def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int
     if not model.HasField("graph"):
         raise ModelError("the model has no graph; allowed: exactly one")
     numbers = itertools.count()
-    found = dict(_prepare_nodes(model, model.graph.node, "", numbers, on_error))
+    densify(model, SMALL_TENSOR)
+    domains = {function.domain for function in model.functions}
+    nodes = model.graph.node
+    found = dict(_prepare_nodes(model, nodes, "", numbers, domains, on_error))
     for function in model.functions:
         if function.domain in DOMAIN_NAMES:
             function.domain = ""
         path = within(function_label(function))
-        found.update(_prepare_nodes(function, function.node, path, numbers, on_error))
+        found.update(
+            _prepare_nodes(function, function.node, path, numbers, domains, on_error)
+        )
     return found
 
 
@@ -97,10 +105,12 @@ def _prepare_nodes(
     nodes: Iterable[NodeProto],
     path: str,
     numbers: Iterator[int],
+    functions: Set[str],
     on_error: OnError,
 ) -> Iterator[tuple[str, int]]:
     """Prepare the nodes that the opset imports of `scope` govern; yield ours."""
     opset = _opset(scope)
+    imported = {entry.domain for entry in scope.opset_import} | functions
     for here, node in walk(nodes, path):
         if node.domain in DOMAIN_NAMES:
             node.domain = ""
@@ -114,6 +124,13 @@ def _prepare_nodes(
                 yield here, opset
         if not node.op_type:
             raise ModelError(f"{here}: has no operator; allowed: exactly one")
+        elif node.domain not in imported:
+            # One error for each domain.
+            imported.add(node.domain)
+            error = ModelError(
+                f"{here}: operator {node.op_type!r} of domain {node.domain!r} {NO_IMPORT}"
+            )
+            on_error(here, error)
         set_place(node, here)
         _name_outputs(node, numbers)
         try:

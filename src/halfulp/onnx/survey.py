@@ -61,7 +61,7 @@ def survey(
     """
     with model_errors("the model cannot be used"):
         places = prepare(model, on_error)
-        check_declared(model.graph.input)
+        check_declared(model.graph)
         fed = {value.name for value in model.graph.input}
         specialize_functions(model, on_error)
         check_structure(model, on_graph_error, foreign=True)
