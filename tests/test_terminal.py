@@ -216,3 +216,14 @@ def test_columns_of_prose_have_room_or_rows_are_listed() -> None:
         assert ("─" in shown) == (width > 58)
         assert shown.count("x" * 30) == 1
         assert ("one two three four five six seven eight nine" in shown) == (width != 64)
+
+
+def test_the_list_of_commands_is_not_cut_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ([], ["bench"]):
+        assert main([*command, "--help"]) == 0
+        _, _, listed = capsys.readouterr().out.partition("Commands:")
+        assert listed
+        assert "..." not in listed

@@ -90,7 +90,7 @@ def speed(
     plot: _Plot = None,
     markdown: _Markdown = None,
 ) -> None:
-    """Measure speed: a fraction of the memory's, beside other libraries.
+    """Measure speed, beside that of memory and of other libraries.
 
     Example:  halfulp bench --quick
     """
@@ -192,7 +192,7 @@ def onnxruntime(
     plot: _Plot = None,
     markdown: _Markdown = None,
 ) -> None:
-    """Measure sessions of ONNX Runtime with halfulp's library and without.
+    """Measure ONNX Runtime with halfulp's library and without.
 
     Example:  halfulp bench onnxruntime --quick
     """

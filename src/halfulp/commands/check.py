@@ -25,7 +25,7 @@ def check(
     models: Annotated[
         list[Path],
         typer.Argument(
-            metavar="MODEL...",
+            metavar="MODEL",
             help="Files, or folders: all .onnx files below. - is stdin.",
         ),
     ],
@@ -34,7 +34,7 @@ def check(
         typer.Option("--json", help="Print one JSON object; a list, if there are more."),
     ] = False,
 ) -> None:
-    """List the ReduceSumSquare nodes of models, and what is wrong with them.
+    """List the ReduceSumSquare nodes of models, and what is wrong.
 
     Of each node: version, type, shapes, the axes that it reduces, errors, what
     is not portable, and the fix. The exit code is 1 if there are errors, and 2

@@ -39,7 +39,7 @@ def docs(
         str, typer.Option(metavar="D", help="The domain of OP. Default: ai.onnx.")
     ] = "",
 ) -> None:
-    """Show the page of an ONNX operator: versions, differences, examples.
+    """Show an ONNX operator's page: versions, differences, examples.
 
     Example:  halfulp docs ReduceSumSquare -o page.html
     """

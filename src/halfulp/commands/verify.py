@@ -108,7 +108,7 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Run thousands of hard cases over backends; tell which bits are right.
+    """Run hard cases over backends; tell which bits are right.
 
     The exit code is 0 if all cases are exact, 1 if one is not, 2 after bad input.
 
