@@ -121,6 +121,17 @@ def test_folders_and_patterns_mean_each_file_once(
     assert found["totals"][0]["sum_square"] == 25.0 * files
 
 
+def test_a_zarr_folder_may_have_any_name(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("stores").mkdir()
+    for version in (2, 3):
+        path = Path(f"stores/v{version}.data")
+        save_zarr(path, {"w": np.float32([[3, 4]])}, version)
+        assert facts(["sum", str(path)], capsys)["totals"][0]["sum_square"] == 25.0
+    assert facts(["sum", "stores"], capsys)["files"] == 2
+
+
 def test_names_that_mean_no_file_are_told(
     several: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -298,3 +298,17 @@ def test_a_safetensors_header_may_be_as_long_as_that_format_allows(
         file.write(struct.pack("<Q", 100_000_001))
         file.truncate(100_000_100)
     assert "100000000 at most" in fail(["sum", "y.safetensors"], capsys)
+
+
+def test_names_in_hdf5_may_be_any_bytes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("n.h5", "w") as file:
+        file["a"] = np.float32([3, 4])
+        file.move("a", b"\xff\xfe")
+    (found,) = facts(["sum", "n.h5", "--per-tensor", "--state", "n.state"], capsys)[
+        "per_tensor"
+    ]
+    assert (found["name"], found["sum_square"]) == ("\udcff\udcfe", 25.0)
+    assert facts(["merge", "n.state"], capsys)["per_tensor"] == [found]

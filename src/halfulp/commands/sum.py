@@ -373,11 +373,11 @@ def _many(count: int, what: str) -> str:
 
 
 def _size(nbytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}"
         nbytes /= 1000
-    return f"{nbytes:.3g} TB"
+    return f"{nbytes:.3g} EB"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ May import input and, beside it, chunked, stored_types and tensors only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +29,11 @@ def hdf5_datasets(
     open_regular(path).close()
     found: list[Tensor | Skipped] = []
 
-    def visit(name: str, node: Any) -> None:
+    def visit(key: str | bytes, node: Any) -> None:
+        # Bytes, where they are no UTF-8.
+        name = os.fsdecode(key)
         if isinstance(node, h5py.Dataset) and wanted(name):
-            found.append(_dataset(h5py, path, name, node, bfloat16))
+            found.append(_dataset(h5py, path, key, name, node, bfloat16))
 
     with file_errors(path), h5py.File(path, "r") as file:
         file.visititems(visit)
@@ -38,7 +41,7 @@ def hdf5_datasets(
 
 
 def _dataset(
-    h5py: Any, path: Path, name: str, node: Any, bfloat16: bool
+    h5py: Any, path: Path, key: str | bytes, name: str, node: Any, bfloat16: bool
 ) -> Tensor | Skipped:
     try:
         dtype = node.dtype
@@ -65,7 +68,7 @@ def _dataset(
     @contextmanager
     def opened() -> Iterator[Any]:
         with h5py.File(path, "r") as file:
-            yield file[name]
+            yield file[key]
 
     what = f"{the_file(path)}, dataset {name!r}"
     shape, chunks = node.shape, node.chunks

@@ -14,7 +14,7 @@ from halfulp.files.numpy_files import npy_tensors, npz_tensors
 from halfulp.files.onnx_file import initializers
 from halfulp.files.safetensors import safetensors
 from halfulp.files.tensors import Skipped, Tensor, Wanted
-from halfulp.files.zarr import zarr_arrays
+from halfulp.files.zarr import is_zarr, zarr_arrays
 from halfulp.input import the_file
 
 _Found = Iterator[Tensor | Skipped]
@@ -62,7 +62,7 @@ def read_file(
     ArgumentError
         If its name has none of the endings.
     """
-    ending = path.suffix.lower()
+    ending = ".zarr" if is_zarr(path) else path.suffix.lower()
     if ending in _UNTYPED:
         yield from _UNTYPED[ending](path, wanted, bfloat16)
     elif ending in _TYPED:
