@@ -122,7 +122,7 @@ def sum_files(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show the sum of the squares of the tensors in files, and its root.
+    """Show the sum of squares of tensors in files, and its root.
 
     The sums are exact and rounded once, whatever the order of the files. Files of any
     size are read in bounded memory. Floats and integers are summed apart. Of several
