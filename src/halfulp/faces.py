@@ -210,8 +210,9 @@ def reduce_sum_square(
     array([[ 1.,  4.],
            [ 9., 16.]], dtype=float32)
     """
-    labelled = has_labels(data)
-    lazy = is_dask_array(data)
+    is_array = type(data) is np.ndarray
+    labelled = not is_array and has_labels(data)
+    lazy = not is_array and is_dask_array(data)
     array, restore = (data, None) if lazy or labelled else as_array(data, "data")
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
