@@ -50,15 +50,15 @@ def convert(
     from dataclasses import asdict
 
     from halfulp.onnx.convert import convert as convert_model
-    from halfulp.onnx.data_files import data_files
-    from halfulp.onnx.files import MODEL_ENDINGS, given_model, load_model, save_model
+    from halfulp.onnx.data_files import data_files, open_to_rewrite, save_beside_data
+    from halfulp.onnx.files import MODEL_ENDINGS
     from halfulp.output import Output, check_outputs
 
     check_forms(as_json, False, output)
     limits.look_at(model)
     wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
     check_outputs([wanted], [model], lambda: data_files(model))
-    source = load_model(given_model(model))
+    source = open_to_rewrite(model)
     done = convert_model(source, opset)
     facts: dict[str, Any] = {
         "model": str(model),
@@ -72,7 +72,7 @@ def convert(
     if verify:
         exact = all(change.exact for change in done.changes)
         facts["verified"] = verified(model, source, done.model, exact)
-    save_model(output, done.model)
+    facts["copied"] = [str(f) for f in save_beside_data(output, done.model, model)]
     if as_json:
         print(json.dumps(facts))
     else:
@@ -99,5 +99,6 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     rounded = sum(not change["exact"] for change in facts["changes"])
     if rounded:
         yield f"warning: squares and sums of {rounded} are rounded by the runtime now"
+    yield from (f"copied its data to {copy}" for copy in facts["copied"])
     if "verified" in facts:
         yield from verified_lines(facts["verified"])

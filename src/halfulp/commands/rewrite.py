@@ -89,21 +89,22 @@ def _rewrite(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    from halfulp.onnx.data_files import data_files
-    from halfulp.onnx.files import MODEL_ENDINGS, given_model, load_model, save_model
+    from halfulp.onnx.data_files import data_files, open_to_rewrite, save_beside_data
+    from halfulp.onnx.files import MODEL_ENDINGS
     from halfulp.output import Output, check_outputs
 
     check_forms(as_json, as_csv, output)
     limits.look_at(path)
     wanted = Output("--output", output, MODEL_ENDINGS, replaces=path)
     check_outputs([wanted], [path], lambda: data_files(path))
-    source = load_model(given_model(path))
+    source = open_to_rewrite(path)
     model, report = rewritten(source)
     facts = {"output": str(output), **report.as_dict()}
     if verify:
         # Squares and sums are rounded otherwise where they are two nodes.
         facts["verified"] = verified(path, source, model, exact=not report.done)
-    save_model(output, model)
+    copied = save_beside_data(output, model, path)
+    facts["copied"] = list(map(str, copied))
     if as_json:
         print(json.dumps(facts))
     elif as_csv:
@@ -112,6 +113,8 @@ def _rewrite(
     else:
         console = open_console(stderr=output == STDIO)
         _show(report, console)
+        for copy in copied:
+            print_line(console, printable(f"copied its data to {copy}"))
         for line in verified_lines(facts["verified"]) if verify else ():
             print_line(console, printable(line.lstrip()), len(line) - len(line.lstrip()))
 

@@ -36,9 +36,11 @@ def verified(
     """
     from halfulp.engines import RuntimeModel
     from halfulp.errors import EngineError
+    from halfulp.onnx.data_files import with_data
     from halfulp.onnx.verify import NotComparableError, verify
 
     limits.run(path)
+    before, after = with_data(before, path), with_data(after, path)
     try:
         facts = verify(before, after, exact=exact) | {"engine": "reference"}
     except NotComparableError as error:

@@ -112,7 +112,8 @@ def convert_opset(
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
-        Not changed. External data is read with a path only.
+        Not changed. Of external data only what types may depend on is read, with a
+        path; the result refers to the rest as the model does.
     target : int
         From 1 to the newest opset that the installed onnx knows. Functions, which
         import opsets of their own, are brought there too.

@@ -94,7 +94,7 @@ class PreparedModel:
     """
 
     def __init__(self, model: Any) -> None:
-        proto = read_model(model)
+        proto = read_model(model, largest=None)
         with model_errors("the model cannot be used"):
             densify(proto)
             prepare(proto)

@@ -83,13 +83,16 @@ _ENDINGS = """.onnx .pb .json .onnxjson .textproto .prototxt .pbtxt .txtpb .onnx
 MODEL_ENDINGS = tuple(each for each in _ENDINGS.split() if _format_of("m" + each))
 
 
-def load_model(model: Any) -> ModelProto:
+def load_model(model: Any, largest: int | None = None) -> ModelProto:
     """Return a model, as a copy that the caller may change.
 
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
         External data is loaded with a path, from the folder of the model only.
+    largest : int, optional
+        Of tensors with external data, those of more elements stay where they are, once
+        it is sure that they are there. Default: all are loaded.
 
     Raises
     ------
@@ -107,7 +110,7 @@ def load_model(model: Any) -> ModelProto:
         with model_errors("the model cannot be read"):
             return _parse(bytes(model), None, "the model")
     if isinstance(model, str | os.PathLike):
-        return _load(Path(model), data=True)
+        return _load(Path(model), data=True, largest=largest)
     raise ArgumentError(
         f"model is a {type(model).__name__}; allowed: a path, bytes or onnx.ModelProto"
     )
@@ -175,22 +178,29 @@ def load_structure(path: Path) -> ModelProto:
     return _load(path, data=False)
 
 
-def _load(path: Path, *, data: bool) -> ModelProto:
+def load_data(model: ModelProto, path: Path, largest: int | None = None) -> None:
+    """Load external data of a model that is at `path`, as `load_model` does."""
+    for tensor in all_tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            _load_external(tensor, path, largest)
+
+
+def _load(path: Path, *, data: bool, largest: int | None = None) -> ModelProto:
     what = f"the model {str(path)!r}"
     with model_errors(f"{what} cannot be read"):
         proto = _parse(read_whole(path, _LARGEST), _format_of(path.name), what)
         if data:
             with limits.more_to_look_at():
-                for tensor in all_tensors(proto):
-                    if tensor.data_location == TensorProto.EXTERNAL:
-                        _load_external(tensor, path)
+                load_data(proto, path, largest)
         return proto
 
 
-def _load_external(tensor: TensorProto, model: Path) -> None:
+def _load_external(tensor: TensorProto, model: Path, largest: int | None) -> None:
     what = f"tensor {tensor.name!r}"
     nbytes = tensor_nbytes(tensor, what)
     found = external_data(external_entries(tensor), model, nbytes, what)
+    if largest is not None and math.prod(tensor.dims) > largest:
+        return
     content = bytearray(found.length)
     with open_regular(found.path, raw=True) as file:
         read_at(file, found.path, found.offset, memoryview(content))

@@ -58,8 +58,8 @@ def fuse(
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
-        Not changed. External data is read only with a path, and only from the
-        folder of the model.
+        Not changed. Of external data only what types may depend on is read, with a
+        path; the result refers to the rest as the model does.
 
     Returns
     -------

@@ -35,7 +35,8 @@ def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelPro
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
-        Not changed. Large initializers may exceed 2 GiB.
+        Not changed. Of external data only what types may depend on is read, with a
+        path; the result refers to the rest as the model does.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def check_nodes(model: ModelProto) -> ModelProto:
         if tensor.data_location != TensorProto.EXTERNAL:
             read_tensor(tensor, f"initializer {tensor.name!r}")
     prepared = skeleton(model)
-    prepare(prepared)
+    prepare(prepared, external=True)
     check_declared(prepared.graph)
     specialize_functions(prepared)
     check_types(prepared, {}, unknown=overridable(model))

@@ -164,8 +164,8 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
-        Not changed. External data is read only with a path, and only from the
-        folder of the model. Operators of other domains than ONNX's are allowed.
+        Not changed. Of external data only what types may depend on is read, with a
+        path. Operators of other domains than ONNX's are allowed.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
@@ -35,7 +35,9 @@ from halfulp.spec.rules import version_for
 NO_IMPORT = "has no opset import; allowed: exactly one"
 
 
-def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int]:
+def prepare(
+    model: ModelProto, on_error: OnError = raise_error, *, external: bool = False
+) -> dict[str, int]:
     """Check each node by itself, and smooth what onnx's evaluator trips over.
 
     Afterwards the domain of ONNX's operators is ``""`` only, with an opset that
@@ -50,6 +52,8 @@ def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int
         Changed in place.
     on_error : callable, optional
         Takes an error that concerns one node. Default: raise it.
+    external : bool, optional
+        Whether tensors may have their data in other files: it is not looked at.
 
     Returns
     -------
@@ -68,15 +72,32 @@ def prepare(model: ModelProto, on_error: OnError = raise_error) -> dict[str, int
     densify(model, SMALL_TENSOR)
     domains = {function.domain for function in model.functions}
     nodes = model.graph.node
-    found = dict(_prepare_nodes(model, nodes, "", numbers, domains, on_error))
+    found = dict(_prepare_nodes(model, nodes, "", numbers, domains, external, on_error))
     for function in model.functions:
         if function.domain in DOMAIN_NAMES:
             function.domain = ""
         path = within(function_label(function))
         found.update(
-            _prepare_nodes(function, function.node, path, numbers, domains, on_error)
+            _prepare_nodes(
+                function, function.node, path, numbers, domains, external, on_error
+            )
         )
     return found
+
+
+def declare_external(graph: GraphProto) -> None:
+    """Turn the initializers of `graph` whose data is in other files into inputs."""
+    declared = {value.name for value in graph.input}
+    kept = GraphProto()
+    for tensor in graph.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL:
+            kept.initializer.append(tensor)
+        elif tensor.name not in declared:
+            kind = tensor_type(tensor.data_type, tensor.dims)
+            graph.input.add(name=tensor.name, type=kind)
+    if len(kept.initializer) < len(graph.initializer):
+        del graph.initializer[:]
+        graph.initializer.extend(kept.initializer)
 
 
 def take_large_tensors(graph: GraphProto) -> dict[str, np.ndarray[Any, Any]]:
@@ -106,6 +127,7 @@ def _prepare_nodes(
     path: str,
     numbers: Iterator[int],
     functions: Set[str],
+    external: bool,
     on_error: OnError,
 ) -> Iterator[tuple[str, int]]:
     """Prepare the nodes that the opset imports of `scope` govern; yield ours."""
@@ -137,7 +159,7 @@ def _prepare_nodes(
             if opset is not None and is_reduce(node):
                 read_node(node, opset, f"{here}: ")
             check_attributes(node, f"{here}: ")
-            _check_tensors(node, here)
+            _check_tensors(node, here, external)
         except HalfulpError as error:
             on_error(here, error)
 
@@ -177,12 +199,16 @@ def _name_outputs(node: NodeProto, numbers: Iterator[int]) -> None:
             node.output[i] = f"halfulp.unused.{next(numbers)}"
 
 
-def _check_tensors(node: NodeProto, here: str) -> None:
+def _check_tensors(node: NodeProto, here: str, external: bool) -> None:
+    def check(tensor: TensorProto, what: str) -> None:
+        if not (external and tensor.data_location == TensorProto.EXTERNAL):
+            read_tensor(tensor, what)
+
     for attribute in node.attribute:
         if attribute.HasField("t"):
-            read_tensor(attribute.t, f"{here}: attribute {attribute.name!r}")
+            check(attribute.t, f"{here}: attribute {attribute.name!r}")
         for tensor in attribute.tensors:
-            read_tensor(tensor, f"{here}: attribute {attribute.name!r}")
+            check(tensor, f"{here}: attribute {attribute.name!r}")
     for name, graph in subgraphs(node):
         for tensor in graph.initializer:
-            read_tensor(tensor, f"{within(here, name)}initializer {tensor.name!r}")
+            check(tensor, f"{within(here, name)}initializer {tensor.name!r}")

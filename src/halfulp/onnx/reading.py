@@ -1,6 +1,6 @@
 """Reads a model as runtimes have it: with opset imports, and nodes in order.
 
-May import errors, bodies, files and nodes only.
+May import errors, bodies, files, nodes and skeleton only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from onnx import GraphProto, ModelProto, NodeProto
 from halfulp.onnx.bodies import replace
 from halfulp.onnx.files import load_model
 from halfulp.onnx.nodes import labelled, subgraphs
+from halfulp.onnx.skeleton import SMALL_TENSOR
 
 # Before IR version 3 models had no opset imports, and opset 1 was meant.
 _FIRST_WITH_IMPORTS = 3
 
 
-def read_model(model: Any, unsorted: list[str] | None = None) -> ModelProto:
+def read_model(
+    model: Any, unsorted: list[str] | None = None, *, largest: int | None = SMALL_TENSOR
+) -> ModelProto:
     """Return a model as `load_model` does, as far as runtimes agree on what it means.
 
     A model without opset imports, of an IR version from before there were any, imports
@@ -32,13 +35,15 @@ def read_model(model: Any, unsorted: list[str] | None = None) -> ModelProto:
     model : str, os.PathLike, bytes or onnx.ModelProto
     unsorted : list of str, optional
         Takes how errors name the first node that came too early, if one did.
+    largest : int or None, optional
+        As in `load_model`. By default only values that types may depend on are loaded.
 
     Raises
     ------
     ModelError, ArgumentError
         As `load_model`.
     """
-    proto = load_model(model)
+    proto = load_model(model, largest)
     if 1 <= proto.ir_version < _FIRST_WITH_IMPORTS and not proto.opset_import:
         proto.opset_import.append(onnx.helper.make_opsetid("", 1))
     first = _sort(proto.graph)

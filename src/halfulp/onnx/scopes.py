@@ -43,6 +43,8 @@ class Scope:
         """Return the constant called `name`, if it is one."""
         value = self.constants.get(name)
         if isinstance(value, TensorProto):
+            if value.data_location == TensorProto.EXTERNAL:
+                return None
             return read_tensor(value, f"tensor {name!r}")
         return value
 

@@ -45,7 +45,9 @@ def _densify(graph: GraphProto, most_elements: int | None) -> None:
     kept = GraphProto()
     for sparse in graph.sparse_initializer:
         size = math.prod(sparse.dims)
-        if most_elements is not None and size > most_elements:
+        parts = (sparse.values, sparse.indices)
+        external = any(part.data_location == TensorProto.EXTERNAL for part in parts)
+        if most_elements is not None and (external or size > most_elements):
             kept.sparse_initializer.append(sparse)
         else:
             graph.initializer.append(_dense(sparse))

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TensorProto,
+)
 from onnx.checker import C
 
 from halfulp.errors import HalfulpError, ModelError
@@ -136,9 +143,12 @@ def check_node(node: NodeProto, context: C.CheckerContext, here: str) -> None:
 def _without_graphs(node: NodeProto) -> NodeProto:
     """Return `node` with an empty graph for each that it holds.
 
-    onnx's checker wants of nested graphs what no runtime needs, as shapes of outputs.
+    onnx's checker wants of nested graphs what no runtime needs, as shapes of outputs. It
+    looks for data in other files below the folder of the process: tensors of such are
+    empty.
     """
-    if not any(subgraphs(node)):
+    external = any(_is_external(attribute) for attribute in node.attribute)
+    if not external and not any(subgraphs(node)):
         return node
     bare = NodeProto(
         op_type=node.op_type, domain=node.domain, input=node.input, output=node.output
@@ -148,6 +158,13 @@ def _without_graphs(node: NodeProto) -> NodeProto:
             bare.attribute.append(
                 onnx.helper.make_attribute(attribute.name, GraphProto(name="empty"))
             )
+        elif _is_external(attribute):
+            empty = TensorProto(data_type=attribute.t.data_type, dims=[0])
+            bare.attribute.append(onnx.helper.make_attribute(attribute.name, empty))
         else:
             bare.attribute.append(attribute)
     return bare
+
+
+def _is_external(attribute: AttributeProto) -> bool:
+    return attribute.HasField("t") and attribute.t.data_location == TensorProto.EXTERNAL

@@ -12,7 +12,7 @@ from onnx import ModelProto
 from halfulp.faults import OnError, model_errors, raise_error
 from halfulp.onnx.functions import specialize_functions
 from halfulp.onnx.inputs import check_declared
-from halfulp.onnx.prepare import prepare, take_large_tensors
+from halfulp.onnx.prepare import declare_external, prepare, take_large_tensors
 from halfulp.onnx.structure import check_structure
 from halfulp.onnx.validate import Broken, Reduction, check_types
 
@@ -60,11 +60,12 @@ def survey(
         If the model breaks a rule.
     """
     with model_errors("the model cannot be used"):
-        places = prepare(model, on_error)
+        places = prepare(model, on_error, external=True)
         check_declared(model.graph)
         fed = {value.name for value in model.graph.input}
         specialize_functions(model, on_error)
         check_structure(model, on_graph_error, foreign=True)
+        declare_external(model.graph)
         large = take_large_tensors(model.graph)
         known = {name: array for name, array in large.items() if name not in fed}
         broken: list[Broken] = []
