@@ -297,7 +297,7 @@ def test_what_is_no_run_is_refused(content: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="No such file"):
+    with pytest.raises(HalfulpError, match="No such file"):
         results.load(tmp_path / "none.json")
 
 
