@@ -33,7 +33,7 @@ def convert(
             "--output",
             "-o",
             metavar="OUT",
-            help="Write the model there, in one file and in the format of its ending. It "
+            help="Write the model there, in the format of its ending. It "
             "may be MODEL itself; - is stdout.",
         ),
     ],
