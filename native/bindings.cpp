@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -73,7 +74,8 @@ class Unlocked {
   PyThreadState* thread_;
 };
 
-// Whether this is the thread that Python runs handlers of signals on.
+// Whether this is the thread that Python runs handlers of signals on. Where Python does not
+// tell, as late in its end, it is none.
 bool handles_signals() {
   PyObject* const ident = with_lock([] {
     PyObject* const threading = PyImport_ImportModule("threading");
@@ -84,8 +86,11 @@ bool handles_signals() {
     Py_XDECREF(threading);
     return found;
   });
-  if (!ident) throw nb::python_error();
-  return nb::cast<unsigned long>(nb::steal(ident)) == PyThread_get_thread_ident();
+  const unsigned long main = ident ? PyLong_AsUnsignedLong(ident) : 0;
+  Py_XDECREF(ident);
+  if (!PyErr_Occurred()) return main == PyThread_get_thread_ident();
+  PyErr_Clear();
+  return false;
 }
 
 enum class Length {
@@ -262,7 +267,10 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
     PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
     PyObject* const error =
         errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;
-    if (error) PyErr_SetObject(error, message);
+    // Made here, since that runs Python code too.
+    PyObject* const raised = error ? PyObject_CallOneArg(error, message) : nullptr;
+    if (raised) PyErr_SetObject(error, raised);
+    Py_XDECREF(raised);
     Py_XDECREF(error);
     Py_XDECREF(errors);
     Py_XDECREF(message);
@@ -345,15 +353,12 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
       overflow = caught;
       return;
     }
-    if (!out.is_none() && is_heard) {
-      std::memcpy(PyArray_DATA(as_array(out)), request.output, PyArray_NBYTES(as_array(out)));
-    }
   });
   if (overflow) {
     raise_overflow(as_array(result), overflow->output / output_format->bytes,
                    int_from(overflow->sum));
   }
-  return out.is_none() ? result : nb::borrow(out);
+  return result;
 }
 
 // What a SumSquare holds, as an array of uint64: how many squares each sum is of, and then
@@ -377,26 +382,54 @@ struct Sums {
   npy_intp size;
 };
 
-// Calls add(sums, from, watch) to add to sums: to those in `object` where they are, if nothing
-// can interrupt it, else to new ones that begin as a copy of `from`, which add makes. Returns
-// the sums that hold all, with `count` squares more.
+// While alive, nobody else changes an array of sums: no other thread, which would have the lock
+// meanwhile, and no handler of a signal.
+class Changing {
+ public:
+  explicit Changing(PyArrayObject* sums) : sums_(sums), next_(first_) {
+    for (const Changing* other = first_; other; other = other->next_) {
+      if (other->sums_ == sums) throw nb::buffer_error("the sums are being changed");
+    }
+    first_ = this;
+  }
+  ~Changing() {
+    Changing** place = &first_;
+    while (*place != this) place = &(*place)->next_;
+    *place = next_;
+  }
+  Changing(const Changing&) = delete;
+  Changing& operator=(const Changing&) = delete;
+
+ private:
+  static Changing* first_;  // guarded by the interpreter's lock
+
+  PyArrayObject* sums_;
+  Changing* next_;
+};
+
+Changing* Changing::first_ = nullptr;
+
+// Calls add(sums, from, watch) to add to the sums in `object`: where they are, if nothing can
+// interrupt it, else in a copy of `from`, which add makes. They count `count` squares more
+// then.
 template <class F>
-nb::object add_to_sums(nb::handle object, const Format& format, std::uint64_t count,
-                       Length length, F add) {
+void add_to_sums(nb::handle object, const Format& format, std::uint64_t count, Length length,
+                 F add) {
   const Sums from(object, format);
+  const Changing changing(from.array);
   if (count > kMostTerms - std::min(kMostTerms, from.count())) {
     PyErr_SetString(PyExc_OverflowError, "too many squares");
     throw nb::python_error();
   }
   const bool is_heard = length == Length::long_ && handles_signals();
-  nb::object result =
+  const nb::object changed =
       is_heard ? new_array(Type::uint64, 1, PyArray_DIMS(from.array)) : nb::borrow(object);
-  const Sums sums(result, format);
-  run_unlocked(length, is_heard, [&](Watch* watch) {
-    add(sums, from, watch);
-    sums.count() = from.count() + count;
-  });
-  return result;
+  const Sums sums(changed, format);
+  run_unlocked(length, is_heard, [&](Watch* watch) { add(sums, from, watch); });
+  sums.count() = from.count() + count;
+  if (is_heard) {
+    std::memcpy(PyArray_DATA(from.array), PyArray_DATA(sums.array), PyArray_NBYTES(sums.array));
+  }
 }
 
 // Copies a state, unless it is there already.
@@ -416,7 +449,7 @@ nb::tuple state_format(int type_code) {
 }
 
 // Python checked the shapes; what would corrupt memory is checked again.
-nb::object update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
+void update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
   PyArrayObject* array = as_array(data);
   const std::optional<Type> type = type_of(array);
   if (!type) throw nb::type_error("no such element type");
@@ -431,30 +464,30 @@ nb::object update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = false;
   request.states = true;
-  return add_to_sums(sums, format, plan.reduced.count(), length_of(array, plan),
-                     [&](const Sums& target, const Sums& from, Watch* watch) {
-                       for_each_item(from.size, watch, [&](npy_intp i) {
-                         copy_state(target, from, i);
-                         return target.array != from.array;
-                       });
-                       request.output = reinterpret_cast<std::byte*>(target.state(0));
-                       request.watch = watch;
-                       reduce(plan, request, own_threads());
-                     });
+  add_to_sums(sums, format, plan.reduced.count(), length_of(array, plan),
+              [&](const Sums& target, const Sums& from, Watch* watch) {
+                for_each_item(from.size, watch, [&](npy_intp i) {
+                  copy_state(target, from, i);
+                  return target.array != from.array;
+                });
+                request.output = reinterpret_cast<std::byte*>(target.state(0));
+                request.watch = watch;
+                reduce(plan, request, own_threads());
+              });
 }
 
-nb::object merge_sums(nb::handle sums, nb::handle more, int type_code) {
+void merge_sums(nb::handle sums, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
   const Sums source(more, format);
   if (Sums(sums, format).size != source.size) throw nb::value_error("sums do not fit");
-  return add_to_sums(sums, format, source.count(), length_of(source.size),
-                     [&](const Sums& target, const Sums& from, Watch* watch) {
-                       for_each_item(from.size, watch, [&](npy_intp i) {
-                         copy_state(target, from, i);
-                         add_to_state(format, target.state(i), source.state(i));
-                         return true;
-                       });
-                     });
+  add_to_sums(sums, format, source.count(), length_of(source.size),
+              [&](const Sums& target, const Sums& from, Watch* watch) {
+                for_each_item(from.size, watch, [&](npy_intp i) {
+                  copy_state(target, from, i);
+                  add_to_state(format, target.state(i), source.state(i));
+                  return true;
+                });
+              });
 }
 
 nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int output_code,
@@ -512,8 +545,10 @@ bool are_sums(nb::handle sums, int type_code) {
 }
 
 struct DlpackType {
-  nb::dlpack::dtype_code code;
-  int bits;
+  DlpackType(nb::dlpack::dtype_code code, std::uint8_t bits, int numpy)
+      : type{static_cast<std::uint8_t>(code), bits, 1}, number(numpy) {}
+
+  nb::dlpack::dtype type;
   int number;  // NumPy's
 };
 
@@ -530,35 +565,88 @@ std::vector<DlpackType> dlpack_types() {
           {Code::Bool, 8, NPY_BOOL}};
 }
 
-// A view; it keeps the producer's memory alive.
-nb::object import_dlpack(nb::ndarray<nb::ro> producer) {
-  const nb::dlpack::dtype type = producer.dtype();
-  int number = -1;
-  for (const DlpackType& known : dlpack_types()) {
-    if (type.lanes == 1 && type.bits == known.bits &&
-        type.code == static_cast<std::uint8_t>(known.code)) {
-      number = known.number;
+// What a DLPack capsule holds: https://dmlc.github.io/dlpack/latest/c_api.html. A tensor of
+// version 0 has no version and flags before it.
+struct Dlpack0 {
+  nb::dlpack::dltensor tensor;
+  void* context;
+  void (*deleter)(Dlpack0*);
+};
+
+struct Dlpack1 {
+  std::uint32_t version[2];
+  void* context;
+  void (*deleter)(Dlpack1*);
+  std::uint64_t flags;
+  nb::dlpack::dltensor tensor;
+};
+
+template <class Managed>
+constexpr bool kHasVersion = std::is_same_v<Managed, Dlpack1>;
+template <class Managed>
+constexpr const char* kFresh = kHasVersion<Managed> ? "dltensor_versioned" : "dltensor";
+template <class Managed>
+constexpr const char* kUsed =
+    kHasVersion<Managed> ? "used_dltensor_versioned" : "used_dltensor";
+
+// A view; it keeps the producer's memory alive. What the producer may have got wrong and can be
+// told is checked: its word on the device may not be that of the capsule.
+template <class Managed>
+nb::object view_of(nb::handle capsule) {
+  auto* const managed =
+      static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), kFresh<Managed>));
+  if (!managed) throw nb::python_error();
+  if constexpr (kHasVersion<Managed>) {
+    // Of another version nothing else is known.
+    if (managed->version[0] != nb::dlpack::major_version) {
+      throw nb::type_error("DLPack of a version other than 1");
     }
   }
+  const nb::dlpack::dltensor& tensor = managed->tensor;
+  if (tensor.device.device_type != nb::device::cpu::value) {
+    throw nb::value_error("not in the memory of the CPU");
+  }
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank) throw nb::value_error("too many axes");
+  if (tensor.ndim > 0 && !tensor.shape) throw nb::value_error("no shape");
+  int number = -1;
+  for (const DlpackType& known : dlpack_types()) {
+    if (tensor.dtype == known.type) number = known.number;
+  }
   if (number < 0) throw nb::type_error("an element type that NumPy lacks");
-  if (producer.ndim() > kMaxRank) throw nb::value_error("too many axes");
+  const npy_intp itemsize = tensor.dtype.bits / 8;
   npy_intp shape[kMaxRank];
   npy_intp strides[kMaxRank];
-  for (std::size_t i = 0; i < producer.ndim(); ++i) {
-    shape[i] = static_cast<npy_intp>(producer.shape(i));
-    strides[i] = static_cast<npy_intp>(producer.stride(i)) * (type.bits / 8);
+  bool is_empty = false;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    shape[i] = tensor.shape[i];
+    is_empty = is_empty || shape[i] == 0;
+    if (!tensor.strides) continue;
+    if (__builtin_mul_overflow(tensor.strides[i], itemsize, &strides[i])) {
+      throw nb::value_error("too long strides");
+    }
   }
-  nb::object view = nb::steal(PyArray_NewFromDescr(
-      &PyArray_Type, PyArray_DescrFromType(number), static_cast<int>(producer.ndim()), shape,
-      strides, const_cast<void*>(producer.data()), 0, nullptr));
+  if (!tensor.data && !is_empty) throw nb::value_error("no memory");
+  auto* const data = static_cast<char*>(tensor.data) + (tensor.data ? tensor.byte_offset : 0);
+  const nb::object view = nb::steal(
+      PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(number), tensor.ndim, shape,
+                           tensor.strides ? strides : nullptr, data, 0, nullptr));
   if (!view.is_valid()) throw nb::python_error();
-  auto owner = std::make_unique<nb::ndarray<nb::ro>>(producer);
-  nb::capsule base(owner.get(),
-                   [](void* held) noexcept { delete static_cast<nb::ndarray<nb::ro>*>(held); });
-  owner.release();
-  auto* array = reinterpret_cast<PyArrayObject*>(view.ptr());
-  if (PyArray_SetBaseObject(array, base.release().ptr()) < 0) throw nb::python_error();
+  PyObject* const owner = PyCapsule_New(managed, nullptr, [](PyObject* held) {
+    auto* const tensor = static_cast<Managed*>(PyCapsule_GetPointer(held, nullptr));
+    if (tensor->deleter) tensor->deleter(tensor);
+  });
+  if (!owner) throw nb::python_error();
+  PyCapsule_SetName(capsule.ptr(), kUsed<Managed>);
+  auto* const array = reinterpret_cast<PyArrayObject*>(view.ptr());
+  PyArray_UpdateFlags(array, NPY_ARRAY_UPDATE_ALL);
+  if (PyArray_SetBaseObject(array, owner) < 0) throw nb::python_error();
   return view;
+}
+
+nb::object import_dlpack(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), kFresh<Dlpack1>)) return view_of<Dlpack1>(capsule);
+  if (PyCapsule_IsValid(capsule.ptr(), kFresh<Dlpack0>)) return view_of<Dlpack0>(capsule);
+  throw nb::type_error("not a DLPack capsule that nobody has taken");
 }
 
 // An object with __dlpack__ that shares the memory of a C-contiguous array.
@@ -569,9 +657,7 @@ nb::ndarray<nb::array_api> export_dlpack(nb::handle data) {
   if (!type) throw nb::type_error("no such element type");
   nb::dlpack::dtype dtype{};
   for (const DlpackType& known : dlpack_types()) {
-    if (known.number == numpy_number(*type)) {
-      dtype = {static_cast<std::uint8_t>(known.code), static_cast<std::uint8_t>(known.bits), 1};
-    }
+    if (known.number == numpy_number(*type)) dtype = known.type;
   }
   std::vector<std::size_t> shape(PyArray_NDIM(array));
   for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = PyArray_DIM(array, i);
@@ -641,6 +727,7 @@ const char* target_name() { return chosen_target().name; }
 NB_MODULE(_core, module) {
   using namespace halfulp;
   Bound<&import_types>::call();
+  read_environment();
 
   module.def("reduce", &Bound<&reduce_array>::call, nb::arg("data"), nb::arg("axes").none(),
              nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
@@ -649,21 +736,20 @@ NB_MODULE(_core, module) {
                      "keepdims: bool, type_code: int, checked: bool, "
                      "out: numpy.ndarray | None) -> numpy.ndarray"),
              "Sum of squares along normalized axes, as the type of an ONNX code, or of the "
-             "data for 0.");
+             "data for 0: in `out`, or in a new array if the call may be interrupted.");
   module.def("state_format", &Bound<&state_format>::call, nb::arg("type_code"),
              nb::sig("def state_format(type_code: int) -> tuple[int, int]"),
              "Of a state of a type: its digits of 64 bits, and the exponent of its unit.");
   module.def("update_sums", &Bound<&update_sums>::call, nb::arg("sums"), nb::arg("data"),
              nb::arg("axes").none(),
              nb::sig("def update_sums(sums: numpy.ndarray, data: numpy.ndarray, "
-                     "axes: tuple[int, ...] | None) -> numpy.ndarray"),
-             "Add the squares along normalized axes to sums, a count and states: in place, or "
-             "in a new array if the call may be interrupted.");
+                     "axes: tuple[int, ...] | None) -> None"),
+             "Add the squares along normalized axes to sums, a count and states.");
   module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("sums"), nb::arg("more"),
              nb::arg("type_code"),
              nb::sig("def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, "
-                     "type_code: int) -> numpy.ndarray"),
-             "Add the second sums to the first, as update_sums does.");
+                     "type_code: int) -> None"),
+             "Add the second sums to the first.");
   module.def("round_sums", &Bound<&round_sums>::call, nb::arg("sums"), nb::arg("shape"),
              nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
              nb::sig("def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], "
@@ -672,7 +758,7 @@ NB_MODULE(_core, module) {
   module.def("are_sums", &Bound<&are_sums>::call, nb::arg("sums"), nb::arg("type_code"),
              nb::sig("def are_sums(sums: numpy.ndarray, type_code: int) -> bool"),
              "Whether so many terms as are counted can have these states.");
-  module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule"),
+  module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule").none(),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");
   module.def("export_dlpack", &Bound<&export_dlpack>::call, nb::arg("array"),

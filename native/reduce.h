@@ -33,6 +33,10 @@ struct SumOverflow {
   std::ptrdiff_t output;  // bytes from the first output to its
 };
 
+// Reads what the environment says, which the first call does otherwise. A process that forks
+// while one of its threads is at it has a child that waits for ever.
+void read_environment();
+
 // Whether a reduction may take longer than some tens of milliseconds.
 bool is_long(const Plan& plan);
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -94,6 +95,137 @@ def test_a_library_without_from_dlpack_gets_a_numpy_array() -> None:
             return (1, 0)
 
     assert halfulp.sum_square(Exporter()) == 14
+
+
+class Tensor(ctypes.Structure):
+    """DLPack's."""
+
+    _fields_: ClassVar = [
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+class Managed(ctypes.Structure):
+    """DLPack's, of version 0."""
+
+    _fields_: ClassVar = [
+        ("tensor", Tensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+class Versioned(ctypes.Structure):
+    """DLPack's, of version 1."""
+
+    _fields_: ClassVar = [
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+class Producer:
+    """A library that says that its array is on the CPU, whatever its capsule says."""
+
+    def __init__(
+        self,
+        data: int | None = None,
+        device: int = 1,
+        rank: int = 1,
+        shape: tuple[int, ...] | None = (4,),
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+        name: bytes = b"dltensor",
+        version: int | None = None,
+        **arguments: Any,
+    ) -> None:
+        self.memory = np.arange(4, dtype="f4")
+        address = self.memory.ctypes.data if data is None else data
+        lists = [
+            None if n is None else (ctypes.c_int64 * 100)(*n) for n in (shape, strides)
+        ]
+        pointers = [
+            ctypes.cast(n, ctypes.POINTER(ctypes.c_int64)) if n else None for n in lists
+        ]
+        kind = {"code": 2, "bits": 32, "lanes": 1, **arguments}
+        tensor = Tensor(address, (device, 0), rank, *kind.values(), *pointers, offset)
+        self.managed: Any = Managed(tensor)
+        if version is not None:
+            self.managed = Versioned((version, 0), None, None, 0, tensor)
+        self.lists = lists
+        self.name = name
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.managed), self.name, None)
+
+
+@pytest.mark.parametrize(
+    ("producer", "expected"),
+    [
+        (Producer(), 14),
+        (Producer(name=b"dltensor_versioned", version=1), 14),
+        (Producer(shape=(2, 2), strides=(-1, -2), rank=2, offset=12), 14),
+        (Producer(shape=(3,), offset=4), 14),
+        (Producer(shape=(0,), data=0), 0),
+        (Producer(shape=None, rank=0, offset=8), 4),
+        (Producer(shape=(1,) * 64, rank=64, offset=8), 4),
+    ],
+)
+def test_capsules_are_read(producer: Producer, expected: int) -> None:
+    assert halfulp.sum_square(producer) == expected
+
+
+@pytest.mark.parametrize(
+    ("producer", "message"),
+    [
+        (Producer(device=2, data=4096), "not in the memory of the CPU"),
+        (Producer(name=b"dltensor_versioned", version=2, data=8), "version other than 1"),
+        (Producer(name=b"used_dltensor"), "not a DLPack capsule"),
+        (Producer(data=0), "no memory"),
+        (Producer(shape=None), "no shape"),
+        (Producer(shape=(-3,)), "negative"),
+        (Producer(shape=(2**62,), strides=(0,)), "too big"),
+        (Producer(shape=(2,), strides=(2**62,)), "too long strides"),
+        (Producer(rank=-1), "too many axes"),
+        (Producer(shape=(1,) * 65, rank=65), "too many axes"),
+        (Producer(lanes=4), "element type"),
+        (Producer(lanes=0), "element type"),
+        (Producer(bits=0), "element type"),
+        (Producer(code=200), "element type"),
+    ],
+)
+def test_wrong_capsules_are_refused(producer: Producer, message: str) -> None:
+    for call in (halfulp.sum_square, halfulp.SumSquare("float").update):
+        with pytest.raises(
+            halfulp.UnsupportedTypeError, match=f"Producer cannot be read: .*{message}"
+        ) as caught:
+            call(producer)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [None, 7, b"abcd", np.ones(3, "f4")])
+def test_what_is_no_capsule_is_refused(given: object) -> None:
+    foreign = Foreign(np.ones(3))
+    foreign.array = SimpleNamespace(dtype=None, __dlpack__=lambda **_: given)
+    with pytest.raises(halfulp.UnsupportedTypeError, match="not a DLPack capsule"):
+        halfulp.sum_square(foreign)
 
 
 def test_another_device_is_refused() -> None:

@@ -189,6 +189,31 @@ def test_a_handler_that_does_not_raise_changes_nothing() -> None:
     assert seen == [True]
 
 
+@pytest.mark.parametrize("size", [1, 2**23])
+@pytest.mark.parametrize("change", ["update", "merge"])
+def test_a_handler_cannot_change_sums_that_are_being_changed(
+    change: str, size: int
+) -> None:
+    """Else what it adds would be lost, or counted and lost; and it may read them."""
+    two = SumSquare("float").update(np.float32([2]))
+    sums = two.copy()
+    seen = []
+
+    def handler(*_: object) -> None:
+        seen.append((sums.count, sums.result()))
+        more = np.broadcast_to(np.float32(1), size)
+        with pytest.raises(halfulp.ArgumentError, match="are being changed by another"):
+            sums.update(more) if change == "update" else sums.merge(two)
+        seen.append(sums.count)
+
+    with timer(0.1, handler):
+        sums.update(np.broadcast_to(np.float32(1), 2**28))
+    assert seen == [(1, 4), 1]
+    assert sums.count == 2**28 + 1
+    assert sums.exact() == 2**28 + 4
+    assert sums.update(np.float32([1])).exact() == 2**28 + 5
+
+
 def test_ctrl_c_ends_a_program() -> None:
     code = (
         "import numpy as np, halfulp, time\n"

@@ -241,6 +241,98 @@ def test_a_forked_child_calls_again() -> None:
         assert _sum() == want
 
 
+def test_sums_are_changed_by_one_thread_at_a_time() -> None:
+    """Else digits would be lost: every update that is not refused is whole."""
+    x = np.ones((3000, 64))
+    sums = halfulp.SumSquare("double", 64)
+    refusals = []
+
+    def update(_: int) -> None:
+        for _ in range(50):
+            try:
+                sums.update(x, axis=0)
+            except halfulp.ArgumentError as error:
+                refusals.append(str(error))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(update, range(4)))
+    done = 200 - len(refusals)
+    assert sums.count == 3000 * done
+    assert set(sums.exact()) == {3000 * done}
+    assert all(text.startswith("the sums are being changed") for text in refusals)
+
+
+def test_the_environment_is_read_when_halfulp_is_imported() -> None:
+    """Not by the first call: a fork meanwhile would leave its child waiting for ever."""
+    code = (
+        "import os, halfulp; os.environ['HALFULP_NUM_THREADS'] = '7'; "
+        "os.environ['HALFULP_TARGET'] = 'portable'; "
+        "print(halfulp.get_num_threads(), halfulp.build_info()['target'])"
+    )
+    environment = {**os.environ, "HALFULP_NUM_THREADS": "5"}
+    environment.pop("HALFULP_TARGET", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"5 {_core.target_names()[0]}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_the_child_of_a_fork_during_the_first_call_calls_too() -> None:
+    """By chance: of 400 such forks 19 left a child that waited for ever."""
+    code = """
+import os, random, signal, sys, threading, time
+import numpy as np
+x = np.ones((3000, 300), "f4")
+for _ in range(60):
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == 0
+        continue
+    import halfulp
+    go = []
+    def first():
+        while not go:
+            pass
+        halfulp.sum_square(x)
+    sys.setswitchinterval(1e-5)
+    threading.Thread(target=first).start()
+    go.append(1)
+    end = time.perf_counter() + random.uniform(0, 8e-4)
+    while time.perf_counter() < end:
+        pass
+    if pid := os.fork():
+        os._exit(os.waitpid(pid, 0)[1] != 0)
+    signal.alarm(10)
+    halfulp.sum_square(x)
+    os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_an_object_that_computes_when_it_is_deleted_at_exit_does_so() -> None:
+    """As late as that nothing can be imported, to ask whether Ctrl-C would be heard."""
+    code = """
+import sys
+import numpy as np
+import halfulp
+
+class Last:
+    def __del__(self, x=np.ones(5_000_001, "f4"), call=halfulp.sum_square, say=print,
+                sums=halfulp.SumSquare("float"), modules=sys.modules):
+        say(float(call(x)), sums.update(x).count, modules.get("threading"))
+
+sys.modules["last"] = Last()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[:2] == ["5000001.0", "5000001"], done.stderr
+
+
 def test_a_call_at_interpreter_exit_works() -> None:
     code = (
         "import atexit, numpy as np;"

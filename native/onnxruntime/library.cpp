@@ -403,6 +403,7 @@ OrtStatus* register_in(OrtSessionOptions* options, const OrtApiBase* base) noexc
       if (!runtime.domain) {
         runtime.is_newer = minor_release(base) >= static_cast<int>(kNewerApiVersion);
         stay_loaded();
+        read_environment();
         runtime.domain = make_domain(found);
       }
       int is_registered = 0;

@@ -3,7 +3,7 @@ import numpy
 
 def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None) -> numpy.ndarray:
     """
-    Sum of squares along normalized axes, as the type of an ONNX code, or of the data for 0.
+    Sum of squares along normalized axes, as the type of an ONNX code, or of the data for 0: in `out`, or in a new array if the call may be interrupted.
     """
 
 def state_format(type_code: int) -> tuple[int, int]:
@@ -11,13 +11,11 @@ def state_format(type_code: int) -> tuple[int, int]:
     Of a state of a type: its digits of 64 bits, and the exponent of its unit.
     """
 
-def update_sums(sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> numpy.ndarray:
-    """
-    Add the squares along normalized axes to sums, a count and states: in place, or in a new array if the call may be interrupted.
-    """
+def update_sums(sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
+    """Add the squares along normalized axes to sums, a count and states."""
 
-def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> numpy.ndarray:
-    """Add the second sums to the first, as update_sums does."""
+def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
+    """Add the second sums to the first."""
 
 def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
     """The sums in an array of a shape, rounded once to a type."""

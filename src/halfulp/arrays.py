@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp import _core
-from halfulp.errors import ArgumentError, UnsupportedTypeError
+from halfulp.errors import ArgumentError, UnsupportedTypeError, shown
 
 Array = npt.NDArray[Any]
 Restore = Callable[[Array], Any]
@@ -161,10 +161,12 @@ def _check_device(x: Any, what: str) -> None:
     try:
         device = int(x.__dlpack_device__()[0])
     except Exception as error:
-        raise ArgumentError(f"{what}: {name} tells no DLPack device: {error}") from error
+        raise ArgumentError(
+            f"{what}: {name} tells no DLPack device: {shown(error, str)}"
+        ) from error
     if device != _DLPACK_CPU:
         raise ArgumentError(
-            f"{what}: {name} is on DLPack device {device}; "
+            f"{what}: {name} is on DLPack device {shown(device)}; "
             f"allowed: {_DLPACK_CPU}, the CPU"
         )
 
@@ -176,7 +178,9 @@ def _from_dlpack(x: Any, what: str) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # whatever another library raises
-        raise UnsupportedTypeError(f"{what}: {name} cannot be read: {error}") from error
+        raise UnsupportedTypeError(
+            f"{what}: {name} cannot be read: {shown(error, str)}"
+        ) from error
 
 
 def _export(x: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from halfulp.arrays import is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
-from halfulp.errors import ArgumentError, SumOverflowError
+from halfulp.errors import ArgumentError, SumOverflowError, shown
 from halfulp.state import SumSquare
 
 
@@ -81,7 +81,7 @@ def _check_split_every(given: Any) -> None:
     numbers = given.values() if isinstance(given, dict) else [given]
     if given is not None and not all(isinstance(n, int) and n >= 2 for n in numbers):
         raise ArgumentError(
-            f"split_every is {given!r}; allowed: an int of at least 2, or a dict of "
+            f"split_every is {shown(given)}; allowed: an int of at least 2, or a dict of "
             "such by axis"
         )
 

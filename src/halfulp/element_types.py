@@ -119,10 +119,18 @@ def widened(type_: ElementType, bits: Literal[32, 64]) -> ElementType:
     return next(t for t in ELEMENT_TYPES if t.name == name)
 
 
+def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype in native byte order; itself if it is of a kind that has none."""
+    try:
+        return dtype.newbyteorder("=")
+    except TypeError:  # of NumPy's StringDType and other new kinds
+        return dtype
+
+
 def _find(dtype: np.dtype[Any]) -> ElementType | None:
     found = _BY_DTYPE.get(dtype)
     if found is None:
-        native = dtype.newbyteorder("=")
+        native = in_native_order(dtype)
         for candidate in (*ELEMENT_TYPES, *SMALL_TYPES):
             if native.name == candidate.numpy_name and native == candidate.dtype:
                 found = _BY_DTYPE[dtype] = candidate

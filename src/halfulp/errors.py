@@ -5,7 +5,11 @@ Imports nothing of halfulp.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 _LONGEST = 1200  # characters of a message
+_LONGEST_VALUE = 80  # of a value in it
 
 
 class HalfulpError(Exception):
@@ -20,6 +24,20 @@ class HalfulpError(Exception):
         if len(message) > _LONGEST:
             message = f"{message[: _LONGEST - 200]} … {message[-180:]}"
         super().__init__(message)
+
+
+def shown(value: object, write: Callable[[Any], str] = repr) -> str:
+    """Return how an error names a value: in one line that is not long.
+
+    Whatever the value is: writing it may fail, as of an integer of many digits.
+    """
+    try:
+        text = write(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+    if not text.isprintable():
+        text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
 class UnsupportedTypeError(HalfulpError, TypeError):

@@ -21,7 +21,7 @@ from halfulp.element_types import (
     element_type,
     widened,
 )
-from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
+from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError, shown
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import (
     axes_error,
@@ -138,9 +138,7 @@ def sum_square(
     target = _SAME
     if dtype is not None or out is not None:
         target = target_type(data_type(data.dtype, "x has dtype"), dtype, out).code
-    if overflow != "wrap" and overflow != "raise":
-        raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
-    checked = overflow == "raise"
+    checked = raises_on_overflow(overflow)
     if lazy:
         if out is not None:
             raise ArgumentError("out is given with a Dask array; allowed: without")
@@ -309,6 +307,19 @@ def _axes_list(axes: Any) -> list[int]:
     return values
 
 
+def raises_on_overflow(overflow: Any) -> bool:
+    """Return what the argument `overflow` says.
+
+    Raises
+    ------
+    ArgumentError
+        If it is neither "wrap" nor "raise".
+    """
+    if not isinstance(overflow, str) or overflow not in ("wrap", "raise"):
+        raise ArgumentError(f"overflow is {shown(overflow)}; allowed: 'wrap' or 'raise'")
+    return overflow == "raise"
+
+
 def target_type(
     source: ElementType, dtype: npt.DTypeLike | None, out: Any
 ) -> ElementType:
@@ -331,8 +342,10 @@ def target_type(
             target = element_type(np.dtype(dtype), "dtype is")
         except UnsupportedTypeError:
             raise
-        except TypeError as error:
-            raise ArgumentError(f"dtype is {dtype!r}, not a dtype: {error}") from error
+        except Exception as error:  # of several kinds, by what NumPy makes of it
+            raise ArgumentError(
+                f"dtype is {shown(dtype)}, not a dtype: {shown(error, str)}"
+            ) from error
         if out is not None and element_type(out.dtype, "out has dtype") is not target:
             raise ArgumentError(
                 f"out has dtype {out.dtype}; allowed: {target.numpy_name}"
@@ -372,5 +385,5 @@ def _reduce_into(
     )
     direct_out = out if direct else None
     result = _reduce(data, "x", axes, keepdims, target, checked, direct_out)
-    if not direct:
+    if result is not out:
         out[...] = result

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from halfulp import _core
-from halfulp.errors import ArgumentError
+from halfulp.errors import ArgumentError, shown
 
 _MOST_THREADS = 2**20
 
@@ -103,7 +103,7 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
     target = environment.get("HALFULP_TARGET")
     if target is not None and target not in _core.target_names():
         allowed = ", ".join(_core.target_names())
-        raise ArgumentError(f"HALFULP_TARGET is {target!r}; allowed here: {allowed}")
+        raise ArgumentError(f"HALFULP_TARGET is {shown(target)}; allowed here: {allowed}")
 
 
 def _threads(n: object, what: str) -> int:
@@ -112,5 +112,5 @@ def _threads(n: object, what: str) -> int:
     except TypeError:
         number = 0
     if not 1 <= number <= _MOST_THREADS:
-        raise ArgumentError(f"{what} is {n!r}; allowed: 1 to {_MOST_THREADS}")
+        raise ArgumentError(f"{what} is {shown(n)}; allowed: 1 to {_MOST_THREADS}")
     return int(number)

@@ -17,9 +17,21 @@ import numpy.typing as npt
 
 from halfulp import _core
 from halfulp.arrays import Array, as_array
-from halfulp.element_types import BY_CODE, ELEMENT_TYPES, ElementType, element_type
-from halfulp.errors import ArgumentError, SumOverflowError, UnsupportedTypeError
-from halfulp.faces import target_type
+from halfulp.element_types import (
+    BY_CODE,
+    ELEMENT_TYPES,
+    ElementType,
+    element_type,
+    in_native_order,
+)
+from halfulp.errors import (
+    ArgumentError,
+    HalfulpError,
+    SumOverflowError,
+    UnsupportedTypeError,
+    shown,
+)
+from halfulp.faces import raises_on_overflow, target_type
 from halfulp.spec.rules import normalize_axes, reduced_shape
 
 # The bytes of a SumSquare, all numbers little-endian: this head, the lengths of its axes,
@@ -75,7 +87,9 @@ class SumSquare:
     Python's ``sum`` adds objects of one shape, and ``float`` gives the exact sum of an
     object of shape (), rounded once to binary64.
 
-    One object must not be changed by several Python threads at once.
+    One object is changed by one call at a time: others raise ArgumentError meanwhile, be
+    they of other threads or of a signal handler. While one thread changes it, no other
+    should read it.
 
     Examples
     --------
@@ -97,7 +111,7 @@ class SumSquare:
     """
 
     # The sums are one array of uint64, the count and then the states, which no interrupt
-    # can part: they change by one call in C, or by one store of a new array.
+    # can part: they change by one call in C.
     __slots__ = ("_element", "_shape", "_sums")
 
     def __init__(
@@ -186,7 +200,7 @@ class SumSquare:
         or more) needs memory for a copy of the sums, to be interruptible by Ctrl-C.
         """
         data, _ = as_array(array, "array")
-        if data.dtype.newbyteorder("=") != self.dtype:
+        if in_native_order(data.dtype) != self.dtype:
             raise UnsupportedTypeError(
                 f"array has dtype {data.dtype}; allowed: {self._element.numpy_name}, "
                 "the type of the sums"
@@ -203,9 +217,10 @@ class SumSquare:
                 f"allowed: {self._shape}, that of the sums"
             )
         try:
-            self._sums = _core.update_sums(self._sums, data, axes)
-        except OverflowError:
-            raise self._too_many(math.prod(data.shape[i] for i in axes)) from None
+            _core.update_sums(self._sums, data, axes)
+        except (OverflowError, BufferError) as error:
+            more = math.prod(data.shape[i] for i in axes)
+            raise self._not_added(error, more) from None
         return self
 
     def merge(self, other: SumSquare) -> Self:
@@ -238,15 +253,21 @@ class SumSquare:
                 f"{self.type} and {self.shape}, those of this object"
             )
         try:
-            self._sums = _core.merge_sums(self._sums, other._sums, self._element.code)
-        except OverflowError:
-            raise self._too_many(other.count) from None
+            _core.merge_sums(self._sums, other._sums, self._element.code)
+        except (OverflowError, BufferError) as error:
+            raise self._not_added(error, other.count) from None
         return self
 
-    def _too_many(self, more: int) -> SumOverflowError:
-        return SumOverflowError(
-            f"the sums would be of {self.count + more} squares each; "
-            f"allowed: {_MOST_TERMS}"
+    def _not_added(self, error: Exception, more: int) -> HalfulpError:
+        """Return our error for the core's, which was to add so many squares more."""
+        if isinstance(error, OverflowError):
+            return SumOverflowError(
+                f"the sums would be of {self.count + more} squares each; "
+                f"allowed: {_MOST_TERMS}"
+            )
+        return ArgumentError(
+            "the sums are being changed by another call, of another thread or one that "
+            "a signal handler came into; allowed: one change at a time"
         )
 
     def __add__(self, other: object) -> Self:
@@ -291,14 +312,9 @@ class SumSquare:
         target = self._element
         if dtype is not None:
             target = target_type(target, dtype, None)
-        if overflow not in ("wrap", "raise"):
-            raise ArgumentError(f"overflow is {overflow!r}; allowed: 'wrap' or 'raise'")
+        checked = raises_on_overflow(overflow)
         return _core.round_sums(
-            self._sums,
-            self._shape,
-            self._element.code,
-            target.code,
-            overflow == "raise",
+            self._sums, self._shape, self._element.code, target.code, checked
         )[()]
 
     def exact(self) -> Any:
@@ -381,7 +397,9 @@ class SumSquare:
         try:
             view = memoryview(data).cast("B")
         except (TypeError, ValueError, BufferError) as error:
-            raise ArgumentError(f"data is no C-contiguous bytes: {error}") from error
+            raise ArgumentError(
+                f"data is no C-contiguous bytes: {shown(error, str)}"
+            ) from error
         if len(view) < _HEAD.size:
             raise ArgumentError(
                 f"a SumSquare of {len(view)} bytes; allowed: {_HEAD.size} or more"
@@ -505,8 +523,8 @@ class SumSquare:
         >>> halfulp.SumSquare.concatenate(parts, (2, 3))
         <SumSquare: float, shape (2, 3), count 0>
         """
-        if order not in ("C", "F"):
-            raise ArgumentError(f"order is {order!r}; allowed: 'C' or 'F'")
+        if not isinstance(order, str) or order not in ("C", "F"):
+            raise ArgumentError(f"order is {shown(order)}; allowed: 'C' or 'F'")
         if not isinstance(parts, Sequence):
             raise ArgumentError(
                 f"parts is a {parts.__class__.__name__}; allowed: a sequence of SumSquare"
@@ -587,7 +605,7 @@ def _element(type: Any) -> ElementType:
     except Exception as error:  # of several kinds, by what NumPy makes of it
         allowed = ", ".join(_BY_NAME)
         raise UnsupportedTypeError(
-            f"type is {_short(type)}; allowed: {allowed}"
+            f"type is {shown(type)}; allowed: {allowed}"
         ) from error
 
 
@@ -599,16 +617,11 @@ def _check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
         normal = np.broadcast_to(np.uint8(0), shape).shape
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(
-            f"shape is {_short(shape)}; allowed: that of an array"
+            f"shape is {shown(shape)}; allowed: that of an array"
         ) from error
     if math.prod(n for n in normal if n) * 8 * digits >= _MOST_BYTES:
         raise ArgumentError(
-            f"shape is {_short(shape)}; allowed: one whose sums, of {8 * digits} bytes "
+            f"shape is {shown(shape)}; allowed: one whose sums, of {8 * digits} bytes "
             "each, are below 2**63 bytes"
         )
     return normal
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"

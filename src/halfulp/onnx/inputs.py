@@ -1,6 +1,6 @@
 """Checks what is fed to a model against what it declares.
 
-May import arrays, errors, faults and tensors only.
+May import arrays, element_types, errors, faults and tensors only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from halfulp.arrays import as_array
+from halfulp.element_types import in_native_order
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.faults import one_line
 from halfulp.onnx.tensors import dtype_code, dtype_name, tensor_dtype, type_name
@@ -125,7 +126,7 @@ def _as_array(what: str, value: Any, dtype: np.dtype[Any] | None) -> npt.NDArray
             raise ArgumentError(f"{what} is no array: {one_line(str(error))}") from error
     if dtype is not None and dtype.name == "bfloat16" and array.dtype == np.dtype("V2"):
         return array.view(dtype)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array.astype(in_native_order(array.dtype), copy=False)
 
 
 def _takes(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:

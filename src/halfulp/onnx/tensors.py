@@ -1,6 +1,6 @@
 """Tensors of ONNX as arrays of NumPy, and the names of their types.
 
-May import errors, faults and, of files, stored_types and tensors only.
+May import element_types, errors, faults and, of files, stored_types and tensors only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto
 
+from halfulp.element_types import in_native_order
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
 from halfulp.files.stored_types import BY_NAME
@@ -36,7 +37,7 @@ def type_name(element_type: int) -> str:
 def dtype_code(dtype: np.dtype[Any]) -> int | None:
     """Return ONNX's number of a NumPy dtype of any byte order, if it has one."""
     try:
-        return int(onnx.helper.np_dtype_to_tensor_dtype(dtype.newbyteorder("=")))
+        return int(onnx.helper.np_dtype_to_tensor_dtype(in_native_order(dtype)))
     except ValueError:
         return None
 

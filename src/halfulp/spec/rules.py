@@ -15,7 +15,13 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from halfulp.element_types import ELEMENT_TYPES
-from halfulp.errors import ArgumentError, AxesError, ModelError, UnsupportedTypeError
+from halfulp.errors import (
+    ArgumentError,
+    AxesError,
+    ModelError,
+    UnsupportedTypeError,
+    shown,
+)
 
 OPERATOR = "ReduceSumSquare"
 
@@ -109,7 +115,7 @@ def check_flag(name: str, value: object, where: str = "") -> bool:
     except TypeError:
         number = -1
     if number not in (0, 1):
-        raise ArgumentError(f"{where}{name} is {value!r}; allowed: 0 or 1")
+        raise ArgumentError(f"{where}{name} is {shown(value)}; allowed: 0 or 1")
     return number == 1
 
 
@@ -118,8 +124,8 @@ def axes_error(axes: object, allowed: str) -> AxesError:
     hint = ""
     if not isinstance(axes, bool):
         with suppress(TypeError):
-            hint = f"; write [{operator.index(axes)}]"  # type: ignore[arg-type]
-    return AxesError(f"axes is {axes!r}; allowed: {allowed}{hint}")
+            hint = f"; write [{shown(operator.index(axes))}]"  # type: ignore[arg-type]
+    return AxesError(f"axes is {shown(axes)}; allowed: {allowed}{hint}")
 
 
 def normalize_axes(
@@ -154,11 +160,12 @@ def normalize_axes(
                 raise TypeError
             axis = operator.index(given)
         except TypeError:
-            raise AxesError(f"{where}axis {given!r} is not an integer") from None
+            raise AxesError(f"{where}axis {shown(given)} is not an integer") from None
         if not -rank <= axis < rank:
             allowed = f"[{-rank}, {rank - 1}]" if rank else "none, a scalar has no axes"
             raise AxesError(
-                f"{where}axis {axis} is out of range for rank {rank}; allowed: {allowed}"
+                f"{where}axis {shown(axis)} is out of range for rank {rank}; "
+                f"allowed: {allowed}"
             )
         axis %= rank
         if axis in found and repeated == "raise":
