@@ -18,6 +18,7 @@ import onnxruntime
 import pytest
 
 import halfulp
+from halfulp import limits
 from halfulp.cli import main
 from interrupting import interrupted
 from onnx_models import DATA, model
@@ -463,8 +464,17 @@ def test_the_output_cannot_be_printed(folder: Path) -> None:
             command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
         )
     assert done.returncode == 2
-    assert b"No space left on device" in done.stderr
-    assert done.stderr.count(b"\n") == 1
+    assert done.stderr == b"halfulp: error: cannot print: No space left on device\n"
+
+
+def test_help_tells_the_limits_that_are_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"at most {limits.LOOKING_MEMORY >> 20} MiB of memory, and "
+        f"{limits.LOOKING_MEMORY_PER_BYTE} bytes for each byte of the model; and "
+        f"{limits.LOOKING_TIME} s, and {limits.LOOKING_TIME_PER_MB} s for each MB of it."
+    ) in text
 
 
 # Where each engine is when the loop runs, as patches that call tell().

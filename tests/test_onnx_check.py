@@ -536,7 +536,7 @@ def test_many_models_and_folders_are_checked(
     out, err = capsys.readouterr()
     assert err == ""
     lines = out.splitlines()
-    paths = ["one.onnx", "all/below/bad.onnx", "all/good.onnx"]
+    paths = ["one.onnx", "all/good.onnx", "all/below/bad.onnx"]
     assert [line for line in lines if line.startswith("# ")] == [f"# {p}" for p in paths]
     assert lines[-1] == "3 models: 1 with errors, 0 that cannot be checked"
     assert main(["check", "one.onnx", "all/good.onnx"]) == 0
@@ -544,7 +544,7 @@ def test_many_models_and_folders_are_checked(
     assert main(["check", "one.onnx", "all", "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)
     assert [(each["model"], each["errors"]) for each in facts] == [
-        *(("one.onnx", 0), ("all/below/bad.onnx", 1), ("all/good.onnx", 0)),
+        *(("one.onnx", 0), ("all/good.onnx", 0), ("all/below/bad.onnx", 1)),
     ]
     # One model is no list; a folder is.
     assert main(["check", "one.onnx", "--json"]) == 0
@@ -574,4 +574,23 @@ def test_a_folder_without_models_is_told(
 ) -> None:
     Path("empty").mkdir()
     assert main(["check", "empty"]) == 2
-    assert "'empty' has no .onnx file" in capsys.readouterr().err
+    assert "'empty' has no files to take; allowed: .onnx" in capsys.readouterr().err
+
+
+def test_names_of_models_mean_what_names_of_files_to_sum_do(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("all/.cache").mkdir()
+    Path("all/.cache/old.onnx").write_bytes(b"\xff garbage")
+    Path("empty").mkdir()
+    assert main(["check", "all/*.onnx", "o[mn]e.onnx", "one.onnx"]) == 0
+    assert "2 models: 0 with errors, 0 that" in capsys.readouterr().out
+    assert main(["check", "all", "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    assert main(["check", "empty", "*.none", "one.onnx"]) == 2
+    out, err = capsys.readouterr()
+    assert "3 models: 0 with errors, 2 that cannot be checked" in out
+    assert err.splitlines() == [
+        "halfulp: error: the folder 'empty' has no files to take; allowed: .onnx",
+        "halfulp: error: '*.none' matches no file",
+    ]

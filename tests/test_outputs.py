@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -186,6 +188,79 @@ def test_an_output_that_exists_is_a_regular_file(
     else:
         os.mkdir(name)
     assert "exists and is no file" in fail(arguments, capsys)
+
+
+WRITERS = [
+    "convert m.onnx --opset 13 -o new.onnx",
+    "docs ReduceSumSquare -o new.md",
+    "run m.onnx --input x=x.npy -o new.npz",
+    "sum x.npy --state new.state",
+    "sum x.npy --axis 0 -o new.npy",
+    "merge x.state --state new.state",
+]
+
+
+@pytest.mark.parametrize("arguments", WRITERS)
+def test_permissions_stay_and_new_files_have_the_usual(
+    arguments: str, folder: Path
+) -> None:
+    name = arguments.split()[-1]
+    before = os.umask(0o027)
+    try:
+        assert main(arguments.split()) == 0
+        assert stat.S_IMODE(os.stat(name).st_mode) == 0o640
+        for mode in (0o600, 0o666):
+            os.chmod(name, mode)
+            assert main(arguments.split()) == 0
+            assert stat.S_IMODE(os.stat(name).st_mode) == mode
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("arguments", [*WRITERS, "verify --case none --export new"])
+def test_a_name_may_be_as_long_as_names_get(arguments: str, folder: Path) -> None:
+    *most, name = arguments.split()
+    longest = "n" * (255 - len(Path(name).suffix)) + Path(name).suffix
+    assert main([*most, longest]) == (0 if "verify" not in most else 2)
+    assert Path(longest).exists() or "verify" in most
+
+
+@pytest.mark.parametrize("arguments", [*WRITERS, "verify halfulp --export new"])
+def test_what_may_not_be_written_is_told_before_any_work(
+    arguments: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *most, name = arguments.split()
+    with not_root(folder):
+        Path("shut").mkdir()
+        Path("shut", name).touch()
+        Path("shut").chmod(0o555)
+        message = fail(" ".join([*most, f"shut/new{name}"]), capsys)
+        if "--export" in most:
+            # The folders above one of pytest's may be shut too.
+            assert "is read-only" in message or "Permission denied" in message
+            return
+        assert "is read-only" in message
+        Path(name).touch(0o444)
+        assert f"the output {name!r} exists and is read-only" in fail(arguments, capsys)
+        assert not Path(name).read_bytes()
+        long = "n" * 300 + Path(name).suffix
+        assert "File name too long" in fail(" ".join([*most, long]), capsys)
+
+
+@contextmanager
+def not_root(folder: Path) -> Iterator[None]:
+    """Run the block as a user for whom permissions count, in a folder of its own."""
+    if os.geteuid():
+        yield
+        return
+    nobody = 65534
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, nobody, nobody, follow_symlinks=False)
+    os.seteuid(nobody)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 @pytest.mark.parametrize("command", ["convert --opset 13", "fuse", "expand"])

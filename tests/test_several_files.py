@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from halfulp.cli import main
+from halfulp.files.named import named_files
 from test_cli import facts, fail
 from test_files import folder, save_safetensors, save_zarr
 
@@ -119,6 +120,20 @@ def test_folders_and_patterns_mean_each_file_once(
     found, lines = told(["sum", *names], capsys, 0)
     assert (found["files"], found["failed"], lines) == (files, [], [])
     assert found["totals"][0]["sum_square"] == 25.0 * files
+
+
+def test_folders_that_are_links_do_not_lead_in_circles(folder: Path) -> None:
+    (folder / "d").mkdir()
+    np.save(folder / "d/x.npy", np.ones(2))
+    for name in "abcdef":
+        (folder / "d" / name).symlink_to(".")
+    again, _ = named_files([Path("d/**/*.npy")], (".npy",))
+    below, _ = named_files([Path("d")], (".npy",))
+    assert sorted(again) == sorted(below)
+    assert below
+    # One that is named is followed.
+    named, _ = named_files([Path("d/[a]/*.npy")], (".npy",))
+    assert {path.parent for path in named} == {Path("d/a")}
 
 
 def test_a_zarr_folder_may_have_any_name(

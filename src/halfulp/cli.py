@@ -99,15 +99,23 @@ def _run(arguments: Sequence[str]) -> int:
         return 1
     except OSError as error:
         _drop(sys.stdout)
-        return _fail(str(error))
+        return _fail(_file_error(error))
     return code or 0
+
+
+def _file_error(error: OSError) -> str:
+    """Return the line of an error that no command has put into words."""
+    why = error.strerror or str(error)
+    if error.filename is None:
+        return f"cannot print: {why}"
+    return f"the file {os.fsdecode(error.filename)!r}: {why}"
 
 
 class _ClosedStream(io.TextIOBase):
     """stdout where it is closed: an error only if something is written."""
 
     def write(self, text: str, /) -> int:
-        raise OSError("cannot print: stdout is closed")
+        raise OSError("stdout is closed")
 
 
 def _drop(stream: Any) -> None:
@@ -154,7 +162,7 @@ def _options(
 ) -> None:
     """ONNX's ReduceSumSquare, correctly rounded.
 
-    Commands that only read a model take at most 256 MiB of memory, and 64 bytes
+    Commands that only read a model take at most 256 MiB of memory, and 256 bytes
     for each byte of the model; and 60 s, and 60 s for each MB of it.
 
     Example:  halfulp run model.onnx --input x=x.npy

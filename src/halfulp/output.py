@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -139,17 +140,47 @@ def _same(a: Path, b: Path) -> bool:
 
 def check_target(path: Path) -> None:
     """Raise an ArgumentError unless `whole_file` may write to `path`."""
-    if path.exists() and not path.is_file():
-        raise ArgumentError(f"the output {str(path)!r} exists and is no file")
-    if not path.parent.is_dir():
-        raise ArgumentError(f"the folder of the output {str(path)!r} does not exist")
+    with write_errors(path):
+        there = path.exists()
+        if there and not path.is_file():
+            raise ArgumentError(f"the output {str(path)!r} exists and is no file")
+        if not path.parent.is_dir():
+            raise ArgumentError(f"the folder of the output {str(path)!r} does not exist")
+        # The file would be replaced, which asks only whether its folder may change.
+        if there and not writable(path):
+            raise ArgumentError(f"the output {str(path)!r} exists and is read-only")
+        if not writable(path.parent):
+            raise ArgumentError(f"the folder of the output {str(path)!r} is read-only")
+
+
+def writable(path: Path) -> bool:
+    """Tell whether this process may write to a file or folder that exists."""
+    own = os.access in os.supports_effective_ids
+    return os.access(path, os.W_OK, effective_ids=own)
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a new path beside `path`, whose name may be as long as names get."""
+    return path.with_name(f".halfulp-{secrets.token_hex(8)}.tmp")
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Raise an ArgumentError for an OSError: the output cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ArgumentError(
+            f"the output {str(path)!r} cannot be written: {error.strerror}"
+        ) from error
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to write; until the block ends well, what was at `path` stays there.
 
-    Of stdout nothing is written until then.
+    A file that it replaces hands its permissions on; a link is replaced, not followed. Of
+    stdout nothing is written until the block ends.
 
     Raises
     ------
@@ -163,18 +194,16 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             _copy_to_stdout(file)
         return
     check_target(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    with limits.temporary(temporary):
+    temporary = temporary_beside(path)
+    with limits.temporary(temporary), write_errors(path):
         try:
             with temporary.open("xb") as file:
+                with suppress(FileNotFoundError):
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode) & 0o777)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except OSError as error:
-            raise ArgumentError(
-                f"the output {str(path)!r} cannot be written: {error.strerror}"
-            ) from error
         finally:
             temporary.unlink(missing_ok=True)
     written(path)

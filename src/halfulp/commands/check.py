@@ -1,6 +1,7 @@
 """The command ``halfulp check``.
 
-May import limits, terminal and, within functions, onnx.model_check and rich.
+May import limits, terminal and, within functions, files.named, onnx.model_check and
+rich.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from halfulp import limits
-from halfulp.errors import ArgumentError, HalfulpError
+from halfulp.errors import HalfulpError
 from halfulp.terminal import open_console, print_line, printable
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def check(
         list[Path],
         typer.Argument(
             metavar="MODEL",
-            help="Files, or folders: all .onnx files below. - is stdin.",
+            help="Files; folders, for all .onnx files below them; or patterns. - is "
+            "stdin.",
         ),
     ],
     as_json: Annotated[
@@ -42,24 +44,31 @@ def check(
 
     Example:  halfulp check model.onnx
     """
+    from halfulp.files.named import named_files
     from halfulp.onnx.files import given_model
     from halfulp.onnx.model_check import check_model
 
-    paths = _files(models)
-    several = len(models) > 1 or models[0].is_dir()
-    limits.look_at(*paths)
+    paths, none = named_files(models, (".onnx",), once=False)
+    several = len(models) > 1 or paths != models
     facts: list[dict[str, Any]] = []
-    code = 0
+
+    def fail(path: Path, error: HalfulpError) -> None:
+        if not several or not paths:
+            raise error
+        facts.append({"model": str(path), "error": str(error)})
+        print(f"halfulp: error: {printable(str(error))}", file=sys.stderr)
+
+    for path, error in none:
+        fail(path, error)
+    limits.look_at(*paths)
+    code = 2 if none else 0
     for path in paths:
         limits.at(path)
         try:
             report = check_model(given_model(path))
         except HalfulpError as error:
-            if not several:
-                raise
+            fail(path, error)
             code = 2
-            facts.append({"model": str(path), "error": str(error)})
-            print(f"halfulp: error: {printable(str(error))}", file=sys.stderr)
             continue
         code = max(code, 1 if report.errors else 0)
         facts.append({"model": str(path), **report.as_dict()})
@@ -71,22 +80,6 @@ def check(
         print(_summary(facts))
     if code:
         raise typer.Exit(code)
-
-
-def _files(models: Sequence[Path]) -> list[Path]:
-    """Return the files, each once, and for each folder the models below it."""
-    paths: dict[Path, None] = {}
-    for model in models:
-        below = [model]
-        if model.is_dir():
-            files = (path for path in model.rglob("*") if path.is_file())
-            below = sorted(path for path in files if path.suffix.lower() == ".onnx")
-            if not below:
-                raise ArgumentError(
-                    f"the folder {str(model)!r} has no .onnx file; allowed: one at least"
-                )
-        paths.update(dict.fromkeys(below))
-    return list(paths)
 
 
 def _summary(facts: Sequence[dict[str, Any]]) -> str:

@@ -1,13 +1,12 @@
 """Writes cases in the layout of ONNX's backend tests, for any language.
 
-May import errors, cases and results only; and onnx.
+May import errors, limits, output, cases and results only; and onnx.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +18,7 @@ import halfulp
 from halfulp import limits
 from halfulp.conformance.cases import Case
 from halfulp.errors import ArgumentError
+from halfulp.output import temporary_beside, writable, write_errors
 
 
 def export(cases: Iterable[Case], folder: Path) -> int:
@@ -41,9 +41,9 @@ def export(cases: Iterable[Case], folder: Path) -> int:
     """
     check_folder(folder)
     folder = folder.absolute()
-    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_beside(folder)
     index = []
-    with limits.temporary(temporary):
+    with limits.temporary(temporary), write_errors(folder):
         try:
             temporary.mkdir()
             for case in cases:
@@ -53,10 +53,6 @@ def export(cases: Iterable[Case], folder: Path) -> int:
             (temporary / "index.json").write_text(json.dumps(content, indent=1) + "\n")
             # An empty folder at the target is replaced.
             os.replace(temporary, folder)
-        except OSError as error:
-            raise ArgumentError(
-                f"the folder {str(folder)!r} cannot be written: {error.strerror}"
-            ) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return len(index)
@@ -64,14 +60,19 @@ def export(cases: Iterable[Case], folder: Path) -> int:
 
 def check_folder(folder: Path) -> None:
     """Raise an ArgumentError unless `export` may write to `folder`."""
-    if not folder.absolute().parent.is_dir():
-        raise ArgumentError(f"the parent of the folder {str(folder)!r} does not exist")
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise ArgumentError(f"{str(folder)!r} exists and is no folder")
-    if folder.exists() and any(folder.iterdir()):
-        raise ArgumentError(
-            f"the folder {str(folder)!r} is not empty; allowed: a new one"
-        )
+    with write_errors(folder):
+        if not folder.absolute().parent.is_dir():
+            raise ArgumentError(
+                f"the parent of the folder {str(folder)!r} does not exist"
+            )
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise ArgumentError(f"{str(folder)!r} exists and is no folder")
+        if not writable(folder.absolute().parent):
+            raise ArgumentError(f"the parent of the folder {str(folder)!r} is read-only")
+        if folder.exists() and any(folder.iterdir()):
+            raise ArgumentError(
+                f"the folder {str(folder)!r} is not empty; allowed: a new one"
+            )
 
 
 def _write_case(case: Case, folder: Path) -> dict[str, Any]:

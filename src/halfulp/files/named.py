@@ -5,9 +5,11 @@ May import errors, input and, beside it, zarr only.
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from halfulp.errors import ArgumentError, HalfulpError
@@ -18,7 +20,7 @@ Failures = list[tuple[Path, HalfulpError]]
 
 
 def named_files(
-    names: Iterable[Path], endings: Collection[str]
+    names: Iterable[Path], endings: Collection[str], *, once: bool = True
 ) -> tuple[list[Path], Failures]:
     """Return the files that are meant, each once, and names that mean none.
 
@@ -29,24 +31,26 @@ def named_files(
         ending; or patterns, as a shell has them, with ``**`` for any folders. Links to
         folders below a folder are not followed. A Zarr folder is a file here.
     endings : collection of str
+    once : bool
+        Whether naming a file twice is an error.
 
     Raises
     ------
     ArgumentError
-        If a file is named twice by itself, under any names.
+        If `once`, and a file is named twice by itself, under any names.
     """
     files: dict[object, Path] = {}
     named: dict[object, Path] = {}
     failures: Failures = []
     for name in names:
         alone = not _is_pattern(name)
-        found = [name] if alone else [Path(p) for p in _matches(name)]
+        found = [name] if alone else _matches(name)
         if not found:
             failures.append((name, ArgumentError(f"{str(name)!r} matches no file")))
         for path in found:
             if not path.is_dir() or _is_store(path, endings):
                 key = _identity(path)
-                if alone and key in named:
+                if alone and once and key in named:
                     raise ArgumentError(
                         f"{the_file(path)} is {str(named[key])!r} again; allowed: each "
                         "file once"
@@ -71,8 +75,27 @@ def _is_pattern(name: Path) -> bool:
     return glob.has_magic(str(name)) and not os.path.lexists(name)
 
 
-def _matches(name: Path) -> list[str]:
-    return sorted(glob.glob(str(name), recursive=True))
+def _matches(pattern: Path) -> list[Path]:
+    """Return what matches, sorted. Of folders that are links, ``**`` follows none."""
+    found = [Path(pattern.anchor)]
+    for part in pattern.parts[bool(pattern.anchor) :]:
+        found = list(dict.fromkeys(path for path in found for path in _step(path, part)))
+    return sorted(found)
+
+
+def _step(folder: Path, part: str) -> Iterator[Path]:
+    """Yield what a part of a pattern matches in a folder."""
+    if part == "**":
+        for where, folders, _ in os.walk(folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            yield Path(where)
+    elif glob.has_magic(part):
+        with suppress(OSError):
+            for name in fnmatch.filter(os.listdir(folder), part):
+                if part.startswith(".") or not name.startswith("."):
+                    yield folder / name
+    elif os.path.lexists(folder / part):
+        yield folder / part
 
 
 def _identity(path: Path) -> object:
