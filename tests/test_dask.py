@@ -142,6 +142,25 @@ def test_results_of_another_type_and_overflow() -> None:
         halfulp.sum_square(integers, overflow="raise").compute(scheduler="sync")
 
 
+@pytest.mark.parametrize("split_every", [2, 7, 10**30, {0: 2, 1: 10**30}, {1: 10**30}])
+def test_a_number_of_states_to_merge_takes_no_memory(split_every: Any) -> None:
+    """Dask makes a list as long as the number."""
+    lazy = da.ones((100, 100), chunks=(30, 40), dtype="f4")
+    for axis, total in ((None, 10**4), (0, 100), ((0, 1), 10**4), ((), 1)):
+        result = halfulp.sum_square(lazy, axis, split_every=split_every)
+        assert (result.compute() == total).all()
+    one = halfulp.sum_square(da.asarray(3.0), split_every=10**30)
+    assert one.compute() == 9
+
+
+@pytest.mark.parametrize("chunk", [None, "text", [[1.0]], {1: 2}])
+def test_chunks_that_are_no_arrays_are_refused(chunk: Any) -> None:
+    meta = np.ones((0, 0), "f4")
+    lazy = da.ones((4, 4), chunks=2, dtype="f4").map_blocks(lambda _: chunk, meta=meta)
+    with pytest.raises(UnsupportedTypeError):
+        halfulp.sum_square(lazy, 0).compute()
+
+
 def test_wrong_arguments_are_refused_before_anything_is_computed() -> None:
     lazy = da.ones((4, 4), chunks=2)
     for error, arguments in [

@@ -411,6 +411,20 @@ def test_copies_and_pickles_are_equal_and_apart(
     assert state.to_bytes() == before
 
 
+class Named(SumSquare):
+    """A class of a user's."""
+
+
+def test_what_becomes_of_an_object_of_a_subclass_is_one_too() -> None:
+    state = Named("float").update(np.float32([3, 4]))
+    states = [state.copy(), copy.copy(state), copy.deepcopy(state), state + state]
+    states += [pickle.loads(pickle.dumps(state, n)) for n in range(6)]
+    states += [state.astype("double"), Named.from_bytes(state.to_bytes())]
+    assert {type(other) for other in states} == {Named}
+    plain = SumSquare("float").update(np.float32([3, 4]))
+    assert pickle.loads(pickle.dumps(plain)) == plain
+
+
 def test_equality_is_of_type_shape_count_and_sums() -> None:
     state = state_of(np.float32([3, 4]))
     assert state == state_of(np.float32([5, 0]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.arrays import is_more_than_an_array
+from halfulp.arrays import as_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
 from halfulp.state import SumSquare
@@ -57,8 +57,8 @@ def reduce_dask_array(
             f"{what} is a Dask array with chunks of {name}; allowed: plain arrays, as "
             "from map_blocks(), or dask.array.ma.filled(x, 0) where they are masked"
         )
-    _check_split_every(split_every)
     axis = tuple(range(x.ndim)) if axes is None else axes
+    split = _split_every(split_every, max((2, *x.numblocks)), len(axis))
     kept = tuple(i for i in range(x.ndim) if keepdims or i not in axis)
     meta = np.empty((0,) * len(kept), target.dtype)
     source = data_type(x.dtype, f"{what} has dtype")
@@ -70,20 +70,28 @@ def reduce_dask_array(
         axis=axis,
         keepdims=keepdims,
         dtype=target.dtype,
-        split_every=split_every,
+        split_every=split,
         concatenate=False,
         name="sum_square",
         meta=meta,
     )
 
 
-def _check_split_every(given: Any) -> None:
+def _split_every(given: Any, chunks: int, axes: int) -> Any:
+    """Return what Dask is told for so many chunks, at most, along each of the axes.
+
+    No more than there are chunks: Dask makes lists as long as the number.
+    """
     numbers = given.values() if isinstance(given, dict) else [given]
     if given is not None and not all(isinstance(n, int) and n >= 2 for n in numbers):
         raise ArgumentError(
             f"split_every is {shown(given)}; allowed: an int of at least 2, or a dict of "
             "such by axis"
         )
+    if isinstance(given, dict):
+        return {axis: min(n, chunks) for axis, n in given.items()}
+    # Dask takes a root of it for each axis.
+    return given and min(given, chunks ** max(1, axes))
 
 
 def _chunk(
@@ -95,6 +103,7 @@ def _chunk(
 ) -> Any:
     if computing_meta:
         return block
+    block, _ = as_array(block, "a chunk")
     kept = tuple(n for i, n in enumerate(block.shape) if i not in axis)
     state = SumSquare(type_, kept)
     if block.dtype.itemsize < state.dtype.itemsize:  # states are of wider integers

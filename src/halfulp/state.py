@@ -566,7 +566,8 @@ class SumSquare:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A function of the module: cloudpickle takes a class method apart.
-        return _from_bytes, (self.to_bytes(),)
+        kind = self.__class__
+        return _from_bytes, (self.to_bytes(), *([kind] if kind is not SumSquare else []))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SumSquare):
@@ -590,8 +591,8 @@ def _joined(count: int, states: Array) -> Array:
     return sums
 
 
-def _from_bytes(data: bytes) -> SumSquare:
-    return SumSquare.from_bytes(data)
+def _from_bytes(data: bytes, kind: type[SumSquare] = SumSquare) -> SumSquare:
+    return kind.from_bytes(data)
 
 
 def _element(type: Any) -> ElementType:
