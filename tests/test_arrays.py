@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -226,6 +227,27 @@ def test_what_is_no_capsule_is_refused(given: object) -> None:
     foreign.array = SimpleNamespace(dtype=None, __dlpack__=lambda **_: given)
     with pytest.raises(halfulp.UnsupportedTypeError, match="not a DLPack capsule"):
         halfulp.sum_square(foreign)
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_the_producer_s_memory_is_freed_once(version: int | None) -> None:
+    freed = []
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(freed.append)
+    name = b"dltensor" if version is None else b"dltensor_versioned"
+    producer = Producer(name=name, version=version)
+    producer.managed.deleter = ctypes.cast(deleter, ctypes.c_void_p).value
+    capsule = producer.__dlpack__()
+    view = _core.import_dlpack(capsule)
+    with pytest.raises(TypeError, match="nobody has taken"):
+        _core.import_dlpack(capsule)
+    part = view[1:]
+    del view, capsule
+    gc.collect()
+    assert freed == []
+    assert halfulp.sum_square(part) == 14
+    del part
+    gc.collect()
+    assert freed == [ctypes.addressof(producer.managed)]
 
 
 def test_another_device_is_refused() -> None:
