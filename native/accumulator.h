@@ -208,13 +208,17 @@ void with_digits(std::uint64_t* state, Add add) {
   }
 }
 
-// Where n states are: state j is that of j % period.
+// Where states are: state j is the one of begin + j, and there are `period` of them.
 struct StateArray {
   std::byte* first;
   std::ptrdiff_t stride;
   std::int64_t period;
+  std::int64_t begin = 0;
+
+  StateArray operator+(std::int64_t j) const { return {first, stride, period, begin + j}; }
 
   std::uint64_t* operator()(std::int64_t j) const {
+    j += begin;
     if (j >= period) j %= period;
     return reinterpret_cast<std::uint64_t*>(first + j * stride);
   }

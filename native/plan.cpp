@@ -29,12 +29,6 @@ void normalize(Loops& loops) {
 
 }  // namespace
 
-std::int64_t Loops::count() const {
-  std::int64_t product = 1;
-  for (int i = 0; i < size; ++i) product *= loops[i].count;
-  return product;
-}
-
 Plan make_plan(int rank, const std::int64_t* shape, const std::ptrdiff_t* strides,
                const bool* is_reduced, int input_bytes, int output_bytes) {
   Plan plan;

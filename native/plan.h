@@ -25,7 +25,11 @@ struct Loops {
   Loop loops[kMaxRank];
 
   const Loop& innermost() const { return loops[size - 1]; }
-  std::int64_t count() const;
+  std::int64_t count() const {
+    std::int64_t turns = 1;
+    for (int i = 0; i < size; ++i) turns *= loops[i].count;
+    return turns;
+  }
 };
 
 struct Plan {
@@ -35,6 +39,28 @@ struct Plan {
   std::ptrdiff_t output_offset = 0;  // of its output
   Layout layout = Layout::rows;
 };
+
+// Calls f(input offset, output offset) for every turn of all loops but the innermost.
+template <class F>
+void for_each_outer(const Loops& loops, F f) {
+  std::int64_t index[kMaxRank] = {};
+  std::ptrdiff_t input = 0;
+  std::ptrdiff_t output = 0;
+  for (;;) {
+    f(input, output);
+    int i = loops.size - 2;
+    for (; i >= 0; --i) {
+      const Loop& loop = loops.loops[i];
+      input += loop.input;
+      output += loop.output;
+      if (++index[i] < loop.count) break;
+      input -= loop.count * loop.input;
+      output -= loop.count * loop.output;
+      index[i] = 0;
+    }
+    if (i < 0) return;
+  }
+}
 
 // Describes the reduction of an array of `rank` axes over those marked in `is_reduced`.
 // The output is C-contiguous in the kept axes' order. Axes of one element vanish and

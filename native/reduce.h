@@ -1,5 +1,5 @@
 // The whole operator: plan -> kernels -> exact sums where needed -> rounded results.
-// May include parallel.h, plan.h and watch.h only.
+// May include parallel.h, plan.h and watch.h only; its source all but the loops of kernels.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -47,6 +48,27 @@ class Watch {
   std::thread::id thread_ = std::this_thread::get_id();
   Clock::time_point next_;
   std::atomic<bool> ends_{false};
+};
+
+// Counts what one thread does, and looks now and then.
+class Pace {
+ public:
+  // Without a watch it only counts.
+  explicit Pace(Watch* watch) : watch_(watch) {}
+
+  // Ends the call if it shall end, after so many elements more.
+  void count(std::int64_t elements) {
+    unseen_ += elements;
+    if (unseen_ < kLookEvery) return;
+    unseen_ = 0;
+    if (watch_) watch_->look();
+  }
+
+ private:
+  static constexpr std::int64_t kLookEvery = std::int64_t{1} << 15;
+
+  Watch* watch_;
+  std::int64_t unseen_ = 0;  // elements since the last look
 };
 
 }  // namespace halfulp

@@ -68,6 +68,7 @@ def _in_child(code: str, **environment: str) -> str:
         check=True,
         capture_output=True,
         text=True,
+        timeout=60,
     ).stdout.strip()
 
 
@@ -353,6 +354,22 @@ def test_checked_overflow_in_a_thread_is_an_error_of_the_call() -> None:
             ),
         ):
             halfulp.sum_square(x, 1, overflow="raise")
+
+
+def test_checked_overflow_ends_a_long_call_whichever_thread_finds_it() -> None:
+    code = """
+import numpy as np
+x = np.zeros((512, 1 << 14), np.int32)
+halfulp.set_num_threads(2)
+for row in range(0, 512, 16):
+    x[row] = 2**31 - 1
+    try:
+        halfulp.sum_square(x, 1, overflow="raise")
+    except halfulp.SumOverflowError as error:
+        assert f"[{row}]" in str(error)
+        x[row] = 0
+print("ended")"""
+    assert _in_child(code) == "ended"
 
 
 # What daemon threads do without end, while the interpreter exits.

@@ -1,0 +1,157 @@
+#include "exact_outputs.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace halfulp {
+namespace {
+
+// Of columns a copy has so few that it has many rows; of rows it is all of one.
+constexpr Cut kColumnsCut = {1, 64};
+constexpr Cut kRowsCut = {1, kPackBytes};
+
+// Fewer terms of a row, or rows of columns, are added to a sum one by one.
+constexpr std::int64_t kFewTerms = 64;
+constexpr std::int64_t kFewRows = 4;
+
+}  // namespace
+
+ExactOutputs::ExactOutputs(const Plan& plan, Type type, const Reader& reader,
+                           const Schedule& schedule, const Workspaces& parts)
+    : plan_(plan),
+      type_(type),
+      format_(format_of(type)),
+      exactly_(exactly(type)),
+      rows_(find_exact_kernel(Layout::rows, type)),
+      columns_(plan.layout == Layout::columns ? find_exact_kernel(Layout::columns, type)
+                                              : nullptr),
+      reader_(reader),
+      schedule_(schedule),
+      parts_(parts),
+      is_empty_(plan.reduced.count() == 0) {}
+
+void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::int64_t n,
+                               Workspace& workspace) const {
+  const StateArray states = {output, plan_.kept.innermost().output, n};
+  if (schedule_.parts() <= 1) return add_part(plan_.reduced, input, n, states, workspace);
+  std::mutex mutex;  // guards states
+  schedule_.for_each_part([&](const Part& part, std::size_t worker) {
+    Workspace& own = *parts_[worker];
+    const std::ptrdiff_t size = 8 * sum_format(format_).state_digits;
+    const StateArray more = {own.states(), size, n};
+    std::fill_n(own.states(), n * size, std::byte{0});
+    add_part(part.reduced, input + part.input, n, more, own);
+    const std::lock_guard<std::mutex> guard(mutex);
+    for (std::int64_t i = 0; i < n; ++i) add_to_state(format_, states(i), more(i));
+  });
+}
+
+void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
+                            const StateArray& states, Workspace& workspace) const {
+  if (is_empty_) return;
+  const Loop& kept = plan_.kept.innermost();
+  if (plan_.layout == Layout::rows) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::uint64_t digits[3] = {};
+      std::uint64_t* const sum = format_.is_float ? states(i) : digits;
+      add_terms(reduced, input + i * kept.input, sum, workspace);
+      if (!format_.is_float) add_to_state(format_, states(i), digits, digits[2]);
+    }
+    return;
+  }
+  const Loop& inner = reduced.innermost();
+  for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
+    const Matrix matrix = {input + offset, inner.count, inner.input, n, kept.input};
+    if (!reader_.folds(matrix)) return add_matrix(matrix, states, workspace);
+    const Folded folded = reader_.fold(matrix);
+    add_matrix(folded.wide, states, workspace);
+    add_matrix(folded.rest, states, workspace);
+  });
+}
+
+// Adds the terms of one output to its digits.
+void ExactOutputs::add_terms(const Loops& reduced, const std::byte* input,
+                             std::uint64_t* digits, Workspace& workspace) const {
+  if (is_empty_) return;
+  const Loop& inner = reduced.innermost();
+  for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
+    const Matrix matrix = {input + offset, 1, 0, inner.count, inner.input};
+    reader_.for_each_block(matrix, kRowsCut, workspace.packed(), [&](const Block& block) {
+      add_run(block.data, block.columns, digits, workspace);
+      workspace.pace.count(block.cost - block.columns);  // which add_run counted
+    });
+  });
+}
+
+// Adds the squares of n elements side by side to digits.
+void ExactOutputs::add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
+                           Workspace& workspace) const {
+  constexpr std::int64_t kColumns = kExactColumns;
+  constexpr std::int64_t kRows = 16;
+  std::int64_t part[kMostParts][kRows];
+  std::int32_t exponent[kRows];
+  const Parts parts = {{part[0], part[1], part[2], part[3]}, exponent};
+  const std::int64_t bytes = reader_.bytes();
+  while (n >= kFewTerms) {
+    const std::int64_t columns = std::min(n, kColumns);
+    const std::int64_t rows = std::max<std::int64_t>(1, std::min(n / kColumns, kRows));
+    const std::size_t count = rows_(data, columns * bytes, rows, columns, parts, nullptr);
+    for (std::int64_t i = 0; i < rows; ++i, data += columns * bytes) {
+      if (exponent[i] == kNotExact) {
+        exactly_.add_squares(digits, data, columns);
+      } else {
+        exactly_.add_parts(digits, parts + i, count);
+      }
+    }
+    n -= rows * columns;
+    workspace.pace.count(rows * columns);
+  }
+  workspace.pace.count(n);
+  exactly_.add_squares(digits, data, n);
+}
+
+// Adds column j of a matrix to state j.
+void ExactOutputs::add_matrix(const Matrix& matrix, const StateArray& states,
+                              Workspace& workspace) const {
+  reader_.for_each_block(matrix, kColumnsCut, workspace.packed(), [&](const Block& block) {
+    add_columns(block, states + block.column, workspace);
+    workspace.pace.count(block.cost - block.rows * block.columns);  // the rest of the cost
+  });
+}
+
+void ExactOutputs::add_columns(const Block& block, const StateArray& states,
+                               Workspace& workspace) const {
+  const std::byte* data = block.data;
+  const std::int64_t bytes = reader_.bytes();
+  const std::int64_t columns = block.columns;
+  if (block.rows < kFewRows) {
+    workspace.pace.count(block.rows * columns);
+    for (std::int64_t i = 0; i < block.rows; ++i, data += block.row_stride) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        exactly_.add_squares_to_state(states(j), data + j * bytes, 1);
+      }
+    }
+    return;
+  }
+  const std::int64_t wanted = kExactBlockBytes / (columns * bytes) / 8 * 8;
+  const std::int64_t height = std::max<std::int64_t>(8, std::min(wanted, exact_rows_of(type_)));
+  for (std::int64_t row = 0; row < block.rows;
+       row += height, data += height * block.row_stride) {
+    const std::int64_t rows = std::min(height, block.rows - row);
+    workspace.pace.count(rows * columns);
+    const Parts& parts = workspace.parts;
+    const std::size_t count =
+        columns_(data, block.row_stride, rows, columns, parts, workspace.scratch());
+    static_assert(2 * exact_rows_of(Type::float16) <= 8 * exact_rows_of(Type::float64));
+    if (!exactly_.add_outputs(states, parts, count, columns)) continue;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      if (parts.exponent[j] != kNotExact) continue;
+      std::uint64_t column[exact_rows_of(Type::float64)];
+      auto* terms = reinterpret_cast<std::byte*>(column);
+      pack(terms, data + j * bytes, 1, 0, rows, block.row_stride, bytes, false);
+      exactly_.add_squares_to_state(states(j), terms, rows);
+    }
+  }
+}
+
+}  // namespace halfulp

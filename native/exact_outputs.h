@@ -1,0 +1,57 @@
+// Exact sums of outputs: of one, to be rounded, or added to what a tile of them holds.
+// May include accumulator.h, dispatch.h, plan.h, read.h, schedule.h and workspace.h only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "accumulator.h"
+#include "dispatch.h"
+#include "plan.h"
+#include "read.h"
+#include "schedule.h"
+#include "workspace.h"
+
+namespace halfulp {
+
+// Of columns summed exactly: bytes read twice, so that they stay in the second cache.
+inline constexpr std::int64_t kExactBlockBytes = 1024 * 1024;
+
+class ExactOutputs {
+ public:
+  // `parts` are the workspaces of the parts of a tile.
+  ExactOutputs(const Plan& plan, Type type, const Reader& reader, const Schedule& schedule,
+               const Workspaces& parts);
+
+  // Adds all terms of one output to its digits.
+  void add_output(const std::byte* input, std::uint64_t* digits, Workspace& workspace) const {
+    add_terms(plan_.reduced, input, digits, workspace);
+  }
+
+  // Adds all terms of n neighbouring outputs to their states.
+  void add_outputs(const std::byte* input, std::byte* output, std::int64_t n,
+                   Workspace& workspace) const;
+
+ private:
+  void add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
+                const StateArray& states, Workspace& workspace) const;
+  void add_terms(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
+                 Workspace& workspace) const;
+  void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
+               Workspace& workspace) const;
+  void add_matrix(const Matrix& matrix, const StateArray& states, Workspace& workspace) const;
+  void add_columns(const Block& block, const StateArray& states, Workspace& workspace) const;
+
+  const Plan& plan_;
+  const Type type_;
+  const Format& format_;
+  const Exactly exactly_;
+  const ExactFunction rows_;     // sums an output
+  const ExactFunction columns_;  // sums a block of columns, if such are summed
+  const Reader& reader_;
+  const Schedule& schedule_;
+  const Workspaces& parts_;
+  const bool is_empty_;  // there are no terms
+};
+
+}  // namespace halfulp

@@ -1,0 +1,157 @@
+// Blocks of elements as kernels take them: side by side, aligned, in native byte order. What
+// lies otherwise is copied; a matrix of few columns can be read as one of more.
+// May include pack.h and plan.h only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "pack.h"
+#include "plan.h"
+
+namespace halfulp {
+
+// A copy of elements takes so many bytes at most.
+inline constexpr std::int64_t kPackBytes = 16 * 1024;
+
+// A matrix of fewer columns is folded to this many.
+inline constexpr std::int64_t kFoldedColumns = 512;
+
+// The most elements of a block: a few milliseconds' work. Such blocks consist of whole blocks
+// of every kernel: of rows at most 2^18 columns, of columns 2^11 rows.
+inline constexpr std::int64_t kBlock = std::int64_t{1} << 23;
+inline constexpr std::int64_t kBlockColumns = kBlock / 8;
+
+// What an element costs that is read alone, from a page of its own perhaps, against one of many
+// side by side.
+inline constexpr std::int64_t kAlone = 16;
+
+// Elements in memory. Strides are in bytes.
+struct Matrix {
+  const std::byte* data;
+  std::int64_t rows;
+  std::ptrdiff_t row_stride;
+  std::int64_t columns;
+  std::ptrdiff_t stride;
+};
+
+// A matrix as two: one of fewer rows of more columns, and the rows left over. Column j of the
+// first belongs to column j % columns of the whole.
+struct Folded {
+  Matrix wide;
+  Matrix rest;
+};
+
+// A part of a matrix, of elements side by side.
+struct Block {
+  const std::byte* data;
+  std::ptrdiff_t row_stride;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t row;  // of the matrix, as is column: the first
+  std::int64_t column;
+  std::int64_t cost;  // of reading it, in elements side by side
+};
+
+// How a matrix is cut into blocks.
+struct Cut {
+  std::int64_t rows;            // what is read where it lies has a multiple of so many rows
+  std::int64_t copied_columns;  // a copy has at most so many columns
+};
+
+// How elements are stored.
+struct Storage {
+  Type type;  // of an element that a kernel reads
+  bool byte_swapped;
+  const SmallFormat* small;  // if they are small integers, read as `type`
+};
+
+class Reader {
+ public:
+  Reader(const Plan& plan, const std::byte* input, const Storage& storage)
+      : storage_(storage),
+        bytes_(format_of(storage.type).bytes),
+        stored_bytes_(storage.small ? storage.small->bytes : bytes_) {
+    auto all = reinterpret_cast<std::uintptr_t>(input + plan.input_offset);
+    for (const Loops* loops : {&plan.kept, &plan.reduced}) {
+      for (int i = 0; i < loops->size; ++i) all |= loops->loops[i].input;
+    }
+    whole_elements_ = !storage.byte_swapped && !storage.small && (all & (bytes_ - 1)) == 0;
+  }
+
+  std::int64_t bytes() const { return bytes_; }                // of an element of a block
+  std::int64_t stored_bytes() const { return stored_bytes_; }  // of one in memory
+
+  // Whether elements `stride` bytes apart are read where they lie.
+  bool in_place(std::ptrdiff_t stride) const { return stride == bytes_ && whole_elements_; }
+
+  // Whether to fold a matrix: all of it lies side by side, and a vector would hold a row and
+  // else nothing.
+  bool folds(const Matrix& matrix) const {
+    return matrix.columns < kFoldedColumns / 4 && matrix.stride == stored_bytes_ &&
+           matrix.row_stride == matrix.columns * stored_bytes_ &&
+           matrix.rows >= 2 * kFoldedColumns;
+  }
+
+  Folded fold(const Matrix& matrix) const {
+    const std::int64_t folds = kFoldedColumns / matrix.columns;
+    const std::int64_t rows = matrix.rows / folds;
+    const std::ptrdiff_t row_stride = folds * matrix.row_stride;
+    Folded folded = {matrix, matrix};
+    folded.wide.rows = rows;
+    folded.wide.row_stride = row_stride;
+    folded.wide.columns = folds * matrix.columns;
+    folded.rest.data += rows * row_stride;
+    folded.rest.rows = matrix.rows % folds;
+    return folded;
+  }
+
+  // Calls f(block) for blocks that make up a matrix. Copies are made in `memory`, aligned, of
+  // kPackBytes.
+  template <class F>
+  void for_each_block(const Matrix& matrix, const Cut& cut, std::byte* memory, F f) const {
+    const bool direct = in_place(matrix.stride);
+    const std::int64_t elements = matrix.rows * matrix.columns;
+    if (direct && elements <= kBlock) {
+      return f(
+          Block{matrix.data, matrix.row_stride, matrix.rows, matrix.columns, 0, 0, elements});
+    }
+    const std::int64_t most = direct ? kBlock : kPackBytes / bytes_;
+    const std::int64_t unit = direct ? cut.rows : 1;
+    const std::int64_t width =
+        std::min(matrix.columns, direct ? kBlockColumns : std::min(cut.copied_columns, most));
+    const std::int64_t height = std::max(unit, most / width / unit * unit);
+    for (std::int64_t i = 0; i < matrix.rows; i += height) {
+      for (std::int64_t j = 0; j < matrix.columns; j += width) {
+        const std::int64_t rows = std::min(height, matrix.rows - i);
+        const std::int64_t columns = std::min(width, matrix.columns - j);
+        const std::byte* data = matrix.data + i * matrix.row_stride + j * matrix.stride;
+        if (direct) {
+          f(Block{data, matrix.row_stride, rows, columns, i, j, rows * columns});
+        } else {
+          copy(memory, data, rows, matrix.row_stride, columns, matrix.stride);
+          f(Block{memory, columns * bytes_, rows, columns, i, j, rows * columns * kAlone});
+        }
+      }
+    }
+  }
+
+ private:
+  void copy(std::byte* memory, const std::byte* data, std::int64_t rows,
+            std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) const {
+    if (storage_.small) {
+      widen(memory, data, rows, row_stride, columns, stride, storage_.small->type,
+            storage_.byte_swapped);
+    } else {
+      pack(memory, data, rows, row_stride, columns, stride, bytes_, storage_.byte_swapped);
+    }
+  }
+
+  const Storage storage_;
+  const std::int64_t bytes_;
+  const std::int64_t stored_bytes_;
+  bool whole_elements_;  // native ones, and each at a multiple of its size
+};
+
+}  // namespace halfulp

@@ -1,0 +1,111 @@
+#include "sum.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "modes.h"
+
+namespace halfulp {
+namespace {
+
+// Columns of a copy, so few that it has many rows: a kernel loads and stores all sums.
+constexpr std::int64_t kCopiedColumns = 256;
+
+// Rows that kernels sum at once, at most, and the rows of a block of columns.
+constexpr Cut kRowsCut = {8, kPackBytes};
+constexpr Cut kColumnsCut = {2048, kCopiedColumns};
+
+// Adds sum j of `more` to sum i.
+void join(Method method, const States& sums, std::int64_t i, const States& more,
+          std::int64_t j) {
+  if (method == Method::residue || method == Method::grid) {
+    sums.residue[i] += more.residue[j];
+  } else {
+    accumulate(sums.hi[i], sums.lo[i], sums.bound[i], more.hi[j], more.lo[j], more.bound[j]);
+  }
+}
+
+}  // namespace
+
+TileSums::TileSums(const Plan& plan, Type type, Method first, const Reader& reader,
+                   const Schedule& schedule, const Workspaces& parts)
+    : plan_(plan),
+      type_(type),
+      first_(first),
+      kernel_(find_kernel(plan.layout, first, type)),
+      reader_(reader),
+      schedule_(schedule),
+      parts_(parts),
+      is_empty_(plan.reduced.count() == 0) {}
+
+void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
+                         const States& sums) const {
+  clear(method, sums, n);
+  std::mutex mutex;  // guards sums
+  schedule_.for_each_part([&](const Part& part, std::size_t worker) {
+    Workspace& own = *parts_[worker];
+    if (method == Method::grid) std::copy_n(sums.hi, n, own.sums.hi);
+    sum_part(method, part.reduced, input + part.input, n, own.sums, own);
+    const std::lock_guard<std::mutex> guard(mutex);
+    for (std::int64_t i = 0; i < n; ++i) join(method, sums, i, own.sums, i);
+  });
+}
+
+void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* input,
+                        std::int64_t n, const States& sums, Workspace& workspace) const {
+  const Function kernel = method == first_ ? kernel_ : find_kernel(plan_.layout, method, type_);
+  std::optional<FlushSubnormals> flush;
+  if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
+  const Loop& kept = plan_.kept.innermost();
+  const Loop& inner = reduced.innermost();
+  bool fresh = true;
+  for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
+    const std::byte* data = input + offset;
+    if (plan_.layout == Layout::rows) {
+      add_matrix(kernel, {data, n, kept.input, inner.count, inner.input}, sums, fresh,
+                 workspace);
+    } else {
+      const Matrix matrix = {data, inner.count, inner.input, n, kept.input};
+      if (reader_.folds(matrix)) {
+        add_folded(method, kernel, matrix, sums, fresh, workspace);
+      } else {
+        add_matrix(kernel, matrix, sums, fresh, workspace);
+      }
+    }
+    fresh = false;
+  });
+}
+
+// Adds a matrix to sums: row i or column i to sum i, as the layout is.
+void TileSums::add_matrix(Function kernel, const Matrix& matrix, const States& sums, bool fresh,
+                          Workspace& workspace) const {
+  const bool by_rows = plan_.layout == Layout::rows;
+  reader_.for_each_block(
+      matrix, by_rows ? kRowsCut : kColumnsCut, workspace.packed(), [&](const Block& block) {
+        const bool first = fresh && (by_rows ? block.column : block.row) == 0;
+        kernel(block.data, block.row_stride, block.rows, block.columns,
+               sums + (by_rows ? block.row : block.column), first, workspace.scratch());
+        workspace.pace.count(block.cost);
+      });
+}
+
+// Adds a matrix of columns to sums, folded.
+void TileSums::add_folded(Method method, Function kernel, const Matrix& matrix,
+                          const States& sums, bool fresh, Workspace& workspace) const {
+  const Folded folded = reader_.fold(matrix);
+  Workspace& own = workspace.folded();
+  if (method == Method::grid) {
+    for (std::int64_t j = 0; j < folded.wide.columns; ++j) {
+      own.sums.hi[j] = sums.hi[j % matrix.columns];
+    }
+  }
+  add_matrix(kernel, folded.wide, own.sums, true, own);
+  if (fresh) clear(method, sums, matrix.columns);
+  for (std::int64_t j = 0; j < folded.wide.columns; ++j) {
+    join(method, sums, j % matrix.columns, own.sums, j);
+  }
+  if (folded.rest.rows > 0) add_matrix(kernel, folded.rest, sums, false, workspace);
+}
+
+}  // namespace halfulp

@@ -1,0 +1,60 @@
+// Enclosures of the sums of a tile, and residues of integers: kernels run over blocks, and what
+// folds and parts gave is joined.
+// May include dispatch.h, plan.h, read.h, schedule.h and workspace.h only; its source modes.h
+// too.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "dispatch.h"
+#include "plan.h"
+#include "read.h"
+#include "schedule.h"
+#include "workspace.h"
+
+namespace halfulp {
+
+// Makes `sums` those of no terms.
+inline void clear(Method method, const States& sums, std::int64_t n) {
+  std::fill_n(sums.residue, n, 0);
+  if (method == Method::residue || method == Method::grid) return;
+  for (double* array : {sums.hi, sums.lo, sums.bound}) std::fill_n(array, n, 0.0);
+}
+
+class TileSums {
+ public:
+  // `first` is the method that most calls are for; `parts` are the workspaces of its parts.
+  TileSums(const Plan& plan, Type type, Method first, const Reader& reader,
+           const Schedule& schedule, const Workspaces& parts);
+
+  // Sets `sums` to those of all terms of n neighbouring outputs.
+  void sum(Method method, const std::byte* input, std::int64_t n, const States& sums,
+           Workspace& workspace) const {
+    if (is_empty_) return clear(method, sums, n);
+    if (schedule_.parts() > 1) return sum_parts(method, input, n, sums);
+    sum_part(method, plan_.reduced, input, n, sums, workspace);
+  }
+
+ private:
+  void sum_parts(Method method, const std::byte* input, std::int64_t n,
+                 const States& sums) const;
+  void sum_part(Method method, const Loops& reduced, const std::byte* input, std::int64_t n,
+                const States& sums, Workspace& workspace) const;
+  void add_matrix(Function kernel, const Matrix& matrix, const States& sums, bool fresh,
+                  Workspace& workspace) const;
+  void add_folded(Method method, Function kernel, const Matrix& matrix, const States& sums,
+                  bool fresh, Workspace& workspace) const;
+
+  const Plan& plan_;
+  const Type type_;
+  const Method first_;
+  const Function kernel_;  // of first_
+  const Reader& reader_;
+  const Schedule& schedule_;
+  const Workspaces& parts_;
+  const bool is_empty_;  // there are no terms
+};
+
+}  // namespace halfulp

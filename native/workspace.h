@@ -1,0 +1,103 @@
+// Memory of one worker: all that a tile needs, had before anything is written.
+// May include dispatch.h, read.h and watch.h only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "dispatch.h"
+#include "read.h"
+#include "watch.h"
+
+namespace halfulp {
+
+// Memory for tiles of at most n outputs.
+class Workspace {
+ public:
+  struct Needs {
+    Layout layout;
+    bool exact;                // sums without rounding
+    bool packed;               // elements are copied before they are read
+    bool folded;               // a matrix is folded to one of kFoldedColumns
+    std::int64_t state_bytes;  // for states of a part of the terms
+  };
+
+  Workspace(std::int64_t outputs, const Needs& needs, Watch* watch) : pace(watch) {
+    const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
+    const bool columns = needs.layout == Layout::columns;
+    const std::int64_t lanes =
+        columns ? (n + 64) * (needs.exact ? kExactLaneBytes : kLaneBytes) : 0;
+    const std::int64_t pack = needs.packed ? kPackBytes : 0;
+    memory_.reset(new std::byte[64 + pack + lanes + needs.state_bytes +
+                                n * (needs.exact ? kExactBytes : kBytes)]);
+    packed_ = align(memory_.get());
+    scratch_ = packed_ + pack;
+    std::byte* next = scratch_ + lanes;
+    const auto take = [&](auto*& array) {
+      array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
+      next += n * sizeof *array;
+    };
+    if (needs.folded) {
+      folded_ = std::make_unique<Workspace>(
+          kFoldedColumns, Needs{needs.layout, needs.exact, needs.packed, false, 0}, watch);
+    }
+    if (needs.exact) {
+      states_ = next;
+      next += needs.state_bytes;
+      for (std::int64_t*& part : parts.part) take(part);
+      take(parts.exponent);
+      return;
+    }
+    take(sums.hi);
+    take(sums.lo);
+    take(sums.bound);
+    take(sums.residue);
+    take(grids.hi);
+    take(grids.residue);
+    grids.lo = grids.bound = grids.hi;  // not used, but pointers to add to
+    take(results);
+    take(exponents);
+    take(open);
+  }
+
+  // Most of what an output needs, lanes of a columns kernel included.
+  static std::int64_t bytes_per_output(bool exact) {
+    return exact ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
+  }
+
+  void* scratch() { return scratch_; }     // of a kernel
+  std::byte* packed() { return packed_; }  // copies of elements
+  std::byte* states() { return states_; }
+  Workspace& folded() { return *folded_; }
+
+  Pace pace;
+  States sums;
+  States grids;
+  std::uint64_t* results;  // of the output's type, side by side
+  int* exponents;          // g of a grid 2^g, of open outputs
+  std::uint8_t* open;
+  Parts parts;  // instead of all these, if exact
+
+ private:
+  static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
+  static constexpr std::int64_t kExactBytes =
+      kMostParts * sizeof(std::int64_t) + sizeof(std::int32_t);
+
+  static std::byte* align(std::byte* address) {
+    return address + (-reinterpret_cast<std::uintptr_t>(address) & 63);
+  }
+
+  std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<Workspace> folded_;
+  std::byte* packed_;
+  std::byte* scratch_;
+  std::byte* states_ = nullptr;
+};
+
+// One for each worker.
+using Workspaces = std::vector<std::unique_ptr<Workspace>>;
+
+}  // namespace halfulp
