@@ -65,7 +65,16 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "threads": lambda v: halfulp.set_num_threads(v),
 }
 
+
+class NoArray:
+    """As a tensor that cannot become an array in the state in which it is."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("not now")
+
+
 VALUES = {
+    "what cannot become an array": NoArray(),
     "an array": X,
     "an integer of 5001 digits": 10**5000,
     "minus an integer of 401 digits": -(10**400),

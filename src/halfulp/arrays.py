@@ -86,7 +86,9 @@ def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
         _check_elements(x, what)
     try:
         found = np.asanyarray(x)
-    except (TypeError, ValueError, OverflowError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever another library raises
         text = " ".join(str(error).split())
         raise UnsupportedTypeError(f"{what} is not an array: {text}") from error
     if is_more_than_an_array(type(found)):
