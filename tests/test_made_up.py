@@ -100,6 +100,22 @@ def test_sizes_that_the_model_does_not_take_are_tried_again(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_types_that_contradict_each_other_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Runtimes go by the value itself; onnx's inference compares it with what is said.
+    proto = model("(float[2,3] x) => (y) { y = ReduceSumSquare(x, axes) }")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "axes"))
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info("axes", 7, []))
+    onnx.save(proto, "contradiction.onnx")
+    assert main(["run", "contradiction.onnx"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "inputs cannot be made up: " in err
+    np.savez("in.npz", x=np.ones((2, 3), np.float32))
+    assert main(["run", "contradiction.onnx", "--input", "in.npz"]) == 0
+
+
 def test_a_model_without_inputs_has_none_made_up(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

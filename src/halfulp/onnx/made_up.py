@@ -1,6 +1,6 @@
 """Makes up inputs for a model.
 
-May import errors, infer, nodes, skeleton and tensors only.
+May import errors, faults, infer, nodes, skeleton and tensors only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from halfulp.errors import ModelError
+from halfulp.faults import model_errors
 from halfulp.onnx.infer import check_nodes, inferred, overridable
 from halfulp.onnx.nodes import is_reduce, walk
 from halfulp.onnx.skeleton import constants
@@ -45,7 +46,7 @@ class InputMaker:
     Raises
     ------
     ModelError
-        If an input is no tensor.
+        If an input is no tensor, or the types of the model contradict each other.
     """
 
     def __init__(self, model: ModelProto, opened: Declared) -> None:
@@ -58,7 +59,8 @@ class InputMaker:
                     f"values for the input {value.name!r} cannot be made up; allowed: "
                     "tensors"
                 )
-        graph = inferred(check_nodes(model), overridable(model))
+        with model_errors("inputs cannot be made up"):
+            graph = inferred(check_nodes(model), overridable(model))
         types = {v.name: v.type for v in (*graph.input, *graph.value_info)}
         # By name of the input: the rank of what these axes are of.
         self._axes = {
