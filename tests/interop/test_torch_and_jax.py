@@ -63,10 +63,20 @@ def test_a_tensor_that_requires_grad_is_refused_in_its_own_words() -> None:
     assert halfulp.sum_square(x.detach()).item() == 3
 
 
-@pytest.mark.parametrize("name", ["int8", "bool", "complex64"])
-def test_other_tensor_types_are_refused(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "wide"), [("int8", "int64"), ("uint8", "uint64"), ("bool", "int64")]
+)
+def test_a_tensor_of_small_integers_gives_one_of_wide_ones(name: str, wide: str) -> None:
+    x = _tensor(name)
+    result = halfulp.sum_square(x, 1)
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == getattr(torch, wide)
+    assert result.tolist() == (x.to(torch.int64) ** 2).sum(1).tolist()
+
+
+def test_other_tensor_types_are_refused() -> None:
     with pytest.raises(halfulp.UnsupportedTypeError, match="allowed: bfloat16"):
-        halfulp.sum_square(_tensor(name))
+        halfulp.sum_square(_tensor("complex64"))
 
 
 def test_axes_may_be_a_tensor() -> None:
