@@ -119,7 +119,7 @@ def sum_square(
     (np.float16(inf), np.float32(180000.0))
     >>> pixels = np.full((100, 100), 255, np.uint8)
     >>> halfulp.sum_square(pixels), halfulp.sum_square(pixels, dtype=np.float32)
-    (np.uint64(650250000), np.float32(650250000.0))
+    (np.uint64(650250000), np.float32(6.5025e+08))
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
     if keepdims is not False:
