@@ -116,6 +116,18 @@ def test_types_that_contradict_each_other_are_one_line(
     assert main(["run", "contradiction.onnx", "--input", "in.npz"]) == 0
 
 
+@pytest.mark.parametrize("size", [2**63 - 1, -2])
+def test_shapes_that_no_array_has_are_one_line(
+    size: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proto = model("(float[N,3] x) => (y) { y = ReduceSumSquare(x) }")
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = size
+    onnx.save(proto, "huge.onnx")
+    assert main(["run", "huge.onnx"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
 def test_a_model_without_inputs_has_none_made_up(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,11 @@ class InputMaker:
             One of `KINDS`.
         *seed : int
             Not negative; where the last is even, inputs that may be left out are.
+
+        Raises
+        ------
+        ModelError
+            If no array has the shape that an input declares.
         """
         rng = np.random.default_rng([KINDS.index(kind), *seed])
         sizes: dict[str, int] = {}
@@ -95,7 +100,10 @@ class InputMaker:
             else:
                 code = value.type.tensor_type.elem_type or 1
                 dtype = tensor_dtype(code, f"input {value.name!r}")
-                feeds[value.name] = _values(kind, shape, dtype, rng)
+                with model_errors(
+                    f"values for the input {value.name!r} cannot be made up"
+                ):
+                    feeds[value.name] = _values(kind, shape, dtype, rng)
         return feeds, sizes
 
 
