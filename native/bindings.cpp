@@ -1,5 +1,5 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
-// May include accumulator.h, parallel.h, processors.h, reduce.h and watch.h only, besides
+// May include exact_sum.h, parallel.h, processors.h, reduce.h and watch.h only, besides
 // nanobind's and NumPy's C interfaces. Arguments are taken in no type that nanobind makes by
 // allocating: it does not expect that to fail.
 #include <nanobind/nanobind.h>
@@ -22,7 +22,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
-#include "accumulator.h"
+#include "exact_sum.h"
 #include "parallel.h"
 #include "processors.h"
 #include "reduce.h"
@@ -365,7 +365,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
 // the states of all sums.
 struct Sums {
   Sums(nb::handle object, const Format& format)
-      : array(as_array(object)), digits(sum_format(format).state_digits) {
+      : array(as_array(object)), digits(sum_format(format).stored_digits) {
     const bool is_flat = PyArray_TYPE(array) == NPY_UINT64 && PyArray_ISCARRAY(array) &&
                          PyArray_NDIM(array) == 1 && PyArray_SIZE(array) > 0;
     if (!is_flat || (PyArray_SIZE(array) - 1) % digits != 0) {
@@ -445,7 +445,7 @@ const Format& format_of_code(int type_code) {
 
 nb::tuple state_format(int type_code) {
   const SumFormat format = sum_format(format_of_code(type_code));
-  return nb::make_tuple(format.state_digits, format.exponent);
+  return nb::make_tuple(format.stored_digits, format.exponent);
 }
 
 // Python checked the shapes; what would corrupt memory is checked again.
@@ -456,14 +456,14 @@ void update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
   const Format& format = format_of(*type);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
-  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).state_digits);
+  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).stored_digits);
   if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
   Request request;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.input_type = request.output_type = *type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = false;
-  request.states = true;
+  request.adds = true;
   add_to_sums(sums, format, plan.reduced.count(), length_of(array, plan),
               [&](const Sums& target, const Sums& from, Watch* watch) {
                 for_each_item(from.size, watch, [&](npy_intp i) {
@@ -484,7 +484,7 @@ void merge_sums(nb::handle sums, nb::handle more, int type_code) {
               [&](const Sums& target, const Sums& from, Watch* watch) {
                 for_each_item(from.size, watch, [&](npy_intp i) {
                   copy_state(target, from, i);
-                  add_to_state(format, target.state(i), source.state(i));
+                  add_to_stored(format, target.state(i), source.state(i));
                   return true;
                 });
               });
@@ -538,7 +538,7 @@ bool are_sums(nb::handle sums, int type_code) {
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
-      return all = all && is_state(format, source.state(i), source.count());
+      return all = all && is_stored_sum(format, source.state(i), source.count());
     });
   });
   return all;

@@ -106,7 +106,7 @@ void pass_all(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
 
 template <Type type, class Sum>
 void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, const States& states, bool fresh, void* scratch) {
+                 std::size_t columns, const Enclosures& enclosures, bool fresh, void* scratch) {
   using Lane = typename Sum::Lane;
   static_assert(sizeof(Lane) <= kLaneBytes * kWidth);
   Lane* lanes = static_cast<Lane*>(scratch);
@@ -119,8 +119,8 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
     for (std::size_t j = 0; j < columns; j += kWidth) {
       const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
       const Lane& lane = lanes[j / kWidth];
-      add_to_states(states + j, fresh && begin == 0, count, lane,
-                    lane.high() * factor + underflow);
+      add_to_enclosures(enclosures + j, fresh && begin == 0, count, lane,
+                        lane.high() * factor + underflow);
     }
   }
 }
@@ -145,19 +145,20 @@ struct TestColumns {
 
 template <Type type>
 void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                  std::size_t columns, const States& states, bool fresh, void* scratch) {
+                  std::size_t columns, const Enclosures& enclosures, bool fresh,
+                  void* scratch) {
   using Test = TestColumns<type>;
   auto* lanes = static_cast<typename Test::Lane*>(scratch);
   for (std::size_t j = 0; j < columns; j += kWidth) {
     lanes[j / kWidth] = {};
     for (std::size_t i = 0; i < kWidth && j + i < columns; ++i) {
-      lanes[j / kWidth].grid[i] = states.hi[j + i];
+      lanes[j / kWidth].grid[i] = enclosures.hi[j + i];
     }
   }
   pass_all<type, Test>(data, row_stride, rows, columns, false, lanes);
   for (std::size_t j = 0; j < columns; ++j) {
     const bool misfit = lanes[j / kWidth].count[j % kWidth] != 0;
-    states.residue[j] = misfit + (fresh ? 0 : states.residue[j]);
+    enclosures.residue[j] = misfit + (fresh ? 0 : enclosures.residue[j]);
   }
 }
 
@@ -190,13 +191,13 @@ struct SumColumnsResidue {
 
 template <Type type>
 void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, const States& states, bool fresh, void* scratch) {
+                 std::size_t columns, const Enclosures& enclosures, bool fresh, void* scratch) {
   using Sum = SumColumnsResidue<type>;
   auto* lanes = static_cast<typename Sum::Lane*>(scratch);
   pass_all<type, Sum>(data, row_stride, rows, columns, true, lanes);
   for (std::size_t j = 0; j < columns; ++j) {
     const std::uint64_t sum = lanes[j / Sum::kColumns].of(j % Sum::kColumns);
-    states.residue[j] = sum + (fresh ? 0 : states.residue[j]);
+    enclosures.residue[j] = sum + (fresh ? 0 : enclosures.residue[j]);
   }
 }
 

@@ -1,12 +1,12 @@
 // Which kernels there are, and which ones run.
-// May include formats.h and states.h only.
+// May include enclosure.h and formats.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "enclosure.h"
 #include "formats.h"
-#include "states.h"
 
 namespace halfulp {
 
@@ -18,13 +18,14 @@ enum class Method { narrow, plain, compensated, grid, residue };
 inline constexpr std::size_t kTile = 4096;
 inline constexpr std::size_t kLaneBytes = 16;
 
-// Adds the squares of a matrix of `rows` x `columns` elements, at least one, to states; to
-// nothing, whatever the states hold, if they are fresh. Elements of a row lie side by side,
-// rows `row_stride` bytes apart. Layout::rows adds row i to state i; Layout::columns adds
-// column j to state j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
+// Adds the squares of a matrix of `rows` x `columns` elements, at least one, to enclosures; to
+// nothing, whatever these hold, if they are fresh. Elements of a row lie side by side,
+// rows `row_stride` bytes apart. Layout::rows adds row i to enclosure i; Layout::columns adds
+// column j to enclosure j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
 // memory aligned to 64 bytes. Method::grid takes hi as given: each output's 3 * 2^(51 + g).
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                          std::size_t columns, const States& states, bool fresh, void* scratch);
+                          std::size_t columns, const Enclosures& enclosures, bool fresh,
+                          void* scratch);
 
 struct Kernel {
   Layout layout;
@@ -84,7 +85,8 @@ inline constexpr int kOpen = 0xff;
 struct Rounder {
   Type type;
   const char* name;
-  bool (*function)(const States& states, std::size_t n, void* results, std::uint8_t* open);
+  bool (*function)(const Enclosures& enclosures, std::size_t n, void* results,
+                   std::uint8_t* open);
 };
 
 // The kernels of one instruction set, in the order of kernels.inc.
@@ -98,7 +100,7 @@ struct Target {
   std::size_t rounder_count;
 };
 
-// States and results have room for this many more than there are outputs.
+// Enclosures and results have room for this many more than there are outputs.
 inline constexpr std::size_t kPadding = 8;
 
 // The targets that this processor can run, best first, ended by a null pointer.

@@ -32,40 +32,40 @@ ExactOutputs::ExactOutputs(const Plan& plan, Type type, const Reader& reader,
 
 void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::int64_t n,
                                Workspace& workspace) const {
-  const StateArray states = {output, plan_.kept.innermost().output, n};
-  if (schedule_.parts() <= 1) return add_part(plan_.reduced, input, n, states, workspace);
-  std::mutex mutex;  // guards states
+  const StoredSums sums = {output, plan_.kept.innermost().output, n};
+  if (schedule_.parts() <= 1) return add_part(plan_.reduced, input, n, sums, workspace);
+  std::mutex mutex;  // guards sums
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
     Workspace& own = *parts_[worker];
-    const std::ptrdiff_t size = 8 * sum_format(format_).state_digits;
-    const StateArray more = {own.states(), size, n};
-    std::fill_n(own.states(), n * size, std::byte{0});
+    const std::ptrdiff_t size = 8 * sum_format(format_).stored_digits;
+    const StoredSums more = {own.stored(), size, n};
+    std::fill_n(own.stored(), n * size, std::byte{0});
     add_part(part.reduced, input + part.input, n, more, own);
     const std::lock_guard<std::mutex> guard(mutex);
-    for (std::int64_t i = 0; i < n; ++i) add_to_state(format_, states(i), more(i));
+    for (std::int64_t i = 0; i < n; ++i) add_to_stored(format_, sums(i), more(i));
   });
 }
 
 void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
-                            const StateArray& states, Workspace& workspace) const {
+                            const StoredSums& sums, Workspace& workspace) const {
   if (is_empty_) return;
   const Loop& kept = plan_.kept.innermost();
   if (plan_.layout == Layout::rows) {
     for (std::int64_t i = 0; i < n; ++i) {
       std::uint64_t digits[3] = {};
-      std::uint64_t* const sum = format_.is_float ? states(i) : digits;
+      std::uint64_t* const sum = format_.is_float ? sums(i) : digits;
       add_terms(reduced, input + i * kept.input, sum, workspace);
-      if (!format_.is_float) add_to_state(format_, states(i), digits, digits[2]);
+      if (!format_.is_float) add_to_stored(format_, sums(i), digits, digits[2]);
     }
     return;
   }
   const Loop& inner = reduced.innermost();
   for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
     const Matrix matrix = {input + offset, inner.count, inner.input, n, kept.input};
-    if (!reader_.folds(matrix)) return add_matrix(matrix, states, workspace);
+    if (!reader_.folds(matrix)) return add_matrix(matrix, sums, workspace);
     const Folded folded = reader_.fold(matrix);
-    add_matrix(folded.wide, states, workspace);
-    add_matrix(folded.rest, states, workspace);
+    add_matrix(folded.wide, sums, workspace);
+    add_matrix(folded.rest, sums, workspace);
   });
 }
 
@@ -110,16 +110,16 @@ void ExactOutputs::add_run(const std::byte* data, std::int64_t n, std::uint64_t*
   exactly_.add_squares(digits, data, n);
 }
 
-// Adds column j of a matrix to state j.
-void ExactOutputs::add_matrix(const Matrix& matrix, const StateArray& states,
+// Adds column j of a matrix to sum j.
+void ExactOutputs::add_matrix(const Matrix& matrix, const StoredSums& sums,
                               Workspace& workspace) const {
   reader_.for_each_block(matrix, kColumnsCut, workspace.packed(), [&](const Block& block) {
-    add_columns(block, states + block.column, workspace);
+    add_columns(block, sums + block.column, workspace);
     workspace.pace.count(block.cost - block.rows * block.columns);  // the rest of the cost
   });
 }
 
-void ExactOutputs::add_columns(const Block& block, const StateArray& states,
+void ExactOutputs::add_columns(const Block& block, const StoredSums& sums,
                                Workspace& workspace) const {
   const std::byte* data = block.data;
   const std::int64_t bytes = reader_.bytes();
@@ -128,7 +128,7 @@ void ExactOutputs::add_columns(const Block& block, const StateArray& states,
     workspace.pace.count(block.rows * columns);
     for (std::int64_t i = 0; i < block.rows; ++i, data += block.row_stride) {
       for (std::int64_t j = 0; j < columns; ++j) {
-        exactly_.add_squares_to_state(states(j), data + j * bytes, 1);
+        exactly_.add_squares_to_stored(sums(j), data + j * bytes, 1);
       }
     }
     return;
@@ -143,13 +143,13 @@ void ExactOutputs::add_columns(const Block& block, const StateArray& states,
     const std::size_t count =
         columns_(data, block.row_stride, rows, columns, parts, workspace.scratch());
     static_assert(2 * exact_rows_of(Type::float16) <= 8 * exact_rows_of(Type::float64));
-    if (!exactly_.add_outputs(states, parts, count, columns)) continue;
+    if (!exactly_.add_outputs(sums, parts, count, columns)) continue;
     for (std::int64_t j = 0; j < columns; ++j) {
       if (parts.exponent[j] != kNotExact) continue;
       std::uint64_t column[exact_rows_of(Type::float64)];
       auto* terms = reinterpret_cast<std::byte*>(column);
       pack(terms, data + j * bytes, 1, 0, rows, block.row_stride, bytes, false);
-      exactly_.add_squares_to_state(states(j), terms, rows);
+      exactly_.add_squares_to_stored(sums(j), terms, rows);
     }
   }
 }

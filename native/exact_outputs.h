@@ -1,12 +1,12 @@
 // Exact sums of outputs: of one, to be rounded, or added to what a tile of them holds.
-// May include accumulator.h, dispatch.h, plan.h, read.h, schedule.h and workspace.h only.
+// May include exact_sum.h, dispatch.h, plan.h, read.h, schedule.h and workspace.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "accumulator.h"
 #include "dispatch.h"
+#include "exact_sum.h"
 #include "plan.h"
 #include "read.h"
 #include "schedule.h"
@@ -28,19 +28,19 @@ class ExactOutputs {
     add_terms(plan_.reduced, input, digits, workspace);
   }
 
-  // Adds all terms of n neighbouring outputs to their states.
+  // Adds all terms of n neighbouring outputs to their sums.
   void add_outputs(const std::byte* input, std::byte* output, std::int64_t n,
                    Workspace& workspace) const;
 
  private:
   void add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
-                const StateArray& states, Workspace& workspace) const;
+                const StoredSums& sums, Workspace& workspace) const;
   void add_terms(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
                  Workspace& workspace) const;
   void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
                Workspace& workspace) const;
-  void add_matrix(const Matrix& matrix, const StateArray& states, Workspace& workspace) const;
-  void add_columns(const Block& block, const StateArray& states, Workspace& workspace) const;
+  void add_matrix(const Matrix& matrix, const StoredSums& sums, Workspace& workspace) const;
+  void add_columns(const Block& block, const StoredSums& sums, Workspace& workspace) const;
 
   const Plan& plan_;
   const Type type_;

@@ -1,10 +1,10 @@
 // Lanes: what a sum of squares is held in while a kernel runs, and their error bounds.
-// u = 2^-53; factors 1 + O(hu) of the bounds are left to States.
-// May include simd.h and states.h only. Internal linkage: see simd.h.
+// u = 2^-53; factors 1 + O(hu) of the bounds are left to Enclosures.
+// May include enclosure.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
+#include "enclosure.h"
 #include "simd.h"
-#include "states.h"
 
 namespace halfulp {
 namespace {
@@ -144,29 +144,29 @@ Lane join_rows(const Lane (&rows)[width]) {
   return joined[0];
 }
 
-// Adds the elements of `sum` to the first `count` states, or sets them if they are fresh.
+// Adds the elements of `sum` to the first `count` enclosures, or sets them if they are fresh.
 template <class Lane>
-inline __attribute__((always_inline)) void add_to_states(const States& states, bool fresh,
-                                                         std::size_t count, const Lane& sum,
-                                                         Vector bound) {
+inline __attribute__((always_inline)) void add_to_enclosures(const Enclosures& enclosures,
+                                                             bool fresh, std::size_t count,
+                                                             const Lane& sum, Vector bound) {
   Vector hi = sum.high();
   Vector lo = sum.low();
   if (count == kWidth) {
     if (!fresh) {
       const Vector s = hi, c = lo, more = bound;
-      hi = load_vector<Vector>(states.hi);
-      lo = load_vector<Vector>(states.lo);
-      bound = load_vector<Vector>(states.bound);
+      hi = load_vector<Vector>(enclosures.hi);
+      lo = load_vector<Vector>(enclosures.lo);
+      bound = load_vector<Vector>(enclosures.bound);
       accumulate(hi, lo, bound, s, c, more);
     }
-    store_vector(states.hi, hi);
-    store_vector(states.lo, lo);
-    store_vector(states.bound, bound);
+    store_vector(enclosures.hi, hi);
+    store_vector(enclosures.lo, lo);
+    store_vector(enclosures.bound, bound);
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (fresh) states.hi[i] = states.lo[i] = states.bound[i] = 0;
-    accumulate(states.hi[i], states.lo[i], states.bound[i], hi[i], lo[i], bound[i]);
+    if (fresh) enclosures.hi[i] = enclosures.lo[i] = enclosures.bound[i] = 0;
+    accumulate(enclosures.hi[i], enclosures.lo[i], enclosures.bound[i], hi[i], lo[i], bound[i]);
   }
 }
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <memory>
 
-#include "accumulator.h"
 #include "exact_outputs.h"
+#include "exact_sum.h"
 #include "read.h"
 #include "rounding.h"
 #include "schedule.h"
@@ -43,10 +43,10 @@ std::int64_t widest_tile(const Plan& plan, const Request& request, std::int64_t 
   const std::int64_t bytes = format_of(request.input_type).bytes;
   const bool few_rows = plan.reduced.innermost().count < 64;
   const std::int64_t wanted =
-      request.states ? kExactBlockBytes / exact_rows_of(request.input_type) / bytes
-                     : (few_rows ? 8192 / bytes : static_cast<std::int64_t>(kTile));
+      request.adds ? kExactBlockBytes / exact_rows_of(request.input_type) / bytes
+                   : (few_rows ? 8192 / bytes : static_cast<std::int64_t>(kTile));
   const std::int64_t share = kMostScratch / workers - kPackBytes;
-  const std::int64_t room = share / Workspace::bytes_per_output(request.states) / 64 * 64;
+  const std::int64_t room = share / Workspace::bytes_per_output(request.adds) / 64 * 64;
   return std::max(kSmallestTile, std::min(wanted, room));
 }
 
@@ -62,7 +62,7 @@ class Reduction {
       workspace.pace.count(1);
       const std::byte* input = request_.input + tile.input;
       std::byte* output = request_.output + tile.output;
-      if (request_.states) {
+      if (request_.adds) {
         exact_outputs_.add_outputs(input, output, tile.outputs, workspace);
       } else {
         run_tile(input, output, tile.outputs, workspace);
@@ -96,7 +96,7 @@ class Reduction {
 
   Workspaces workspaces_for(const Plan& plan, std::int64_t count, bool of_parts) const {
     const Loop& reduced = plan.reduced.innermost();
-    const bool exact = request_.states;
+    const bool exact = request_.adds;
     const Matrix columns = {nullptr, reduced.count, reduced.input, kept_.count, kept_.input};
     Workspace::Needs needs;
     needs.layout = plan.layout;
@@ -104,8 +104,8 @@ class Reduction {
     // Columns whose sums are open are read one by one in the end.
     needs.packed = !by_rows_ || !reader_.in_place(reduced.input);
     needs.folded = !exact && !by_rows_ && reader_.folds(columns);
-    needs.state_bytes =
-        exact && of_parts ? schedule_.tile() * 8 * sum_format(input_format_).state_digits : 0;
+    needs.stored_bytes =
+        exact && of_parts ? schedule_.tile() * 8 * sum_format(input_format_).stored_digits : 0;
     const std::int64_t tile = schedule_.tile();
     Workspaces workspaces(count);
     for (std::unique_ptr<Workspace>& workspace : workspaces) {
@@ -191,8 +191,8 @@ class Reduction {
               Workspace& workspace) {
     decide_run(method, begin, end, workspace, [](std::int64_t) { return 0.0; });
 
-    const States& sums = workspace.sums;
-    const States grids = workspace.grids + begin;
+    const Enclosures& sums = workspace.sums;
+    const Enclosures grids = workspace.grids + begin;
     bool any = false;
     std::fill_n(grids.hi, end - begin, 0.0);
     for (std::int64_t i = begin; i < end; ++i) {
@@ -230,7 +230,7 @@ class Reduction {
   template <class Grid>
   void decide_run(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
                   Grid grid) const {
-    const States& sums = workspace.sums;
+    const Enclosures& sums = workspace.sums;
     const bool infinite_is_final =
         request_.input_type != Type::float64 &&
         !(method == Method::narrow && request_.input_type == Type::bfloat16);

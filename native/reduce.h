@@ -20,9 +20,9 @@ struct Request {
   bool checked;       // throw if an integer sum does not fit
   // The elements, if these are small integers: read as input_type, see SmallFormat.
   const SmallFormat* small = nullptr;
-  // Whether the outputs are states, see accumulator.h, to which the squares are added. The
-  // output type means nothing then.
-  bool states = false;
+  // Whether the outputs are exact sums as SumSquare stores them, to which the squares are
+  // added. The output type means nothing then.
+  bool adds = false;
   Watch* watch = nullptr;  // what may end the call early, if anything
 };
 

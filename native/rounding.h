@@ -1,6 +1,6 @@
 // From a sum to the bits of a result: the only place that rounds. Proved in
 // docs/exactness.md#rounding-both-ends and #ties.
-// May include formats.h and states.h only.
+// May include enclosure.h and formats.h only.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "enclosure.h"
 #include "formats.h"
-#include "states.h"
 
 namespace halfulp {
 
@@ -51,8 +51,9 @@ inline std::uint64_t round_pair(const Format& format, double s, double t) {
   return round_to(format, m, field - 1023 - 63, r != 0);
 }
 
-// What one state says of S: |S - (s + t)| <= width, where s is s + t rounded to binary64.
-struct Enclosure {
+// An enclosure with its two numbers apart: |S - (s + t)| <= width, where s is s + t rounded to
+// binary64.
+struct Interval {
   double s;
   double t;
   double width;
@@ -61,9 +62,9 @@ struct Enclosure {
 // Below this, underflow of the products of a kernel may show in the last bits.
 inline constexpr double kLeastDecidable = 0x1p-900;
 
-// The width is widened by 2^-9 of the bound (see States) and by 2^-100 of s, which covers
+// The width is widened by 2^-9 of the bound (see Enclosures) and by 2^-100 of s, which covers
 // the roundings here and in decide. |lo| <= hi, so t is exact (Dekker).
-inline Enclosure enclose(double hi, double lo, double bound) {
+inline Interval interval_of(double hi, double lo, double bound) {
   const double s = hi + lo;
   return {s, lo - (s - hi), bound * (1 + 0x1p-9) + s * 0x1p-100};
 }
@@ -72,7 +73,7 @@ inline Enclosure enclose(double hi, double lo, double bound) {
 // exactly if the enclosure holds one such multiple only. Returns the least g for which it
 // does; false if there is none.
 inline bool grid_of(double hi, double lo, double bound, int* g) {
-  const Enclosure sum = enclose(hi, lo, bound);
+  const Interval sum = interval_of(hi, lo, bound);
   const bool usual = sum.s >= kLeastDecidable && sum.s < 0x1p1000;
   if (!(usual || (sum.s == 0 && bound < 0x1p-900))) return false;
   // 4^g > 2 * width. The elements, at most the root of 2s, are below 2^(51 + g).
@@ -80,7 +81,7 @@ inline bool grid_of(double hi, double lo, double bound, int* g) {
   return true;
 }
 
-// Returns whether the state of one output determines the result of `format`, and if so the
+// Returns whether the enclosure of one output determines the result of `format`, and if so the
 // result. Both ends of the enclosure are rounded; rounding is monotone, so if they agree
 // the exact sum rounds to the same.
 //
@@ -97,11 +98,11 @@ inline bool decide(const Format& format, double hi, double lo, double bound,
     *result = format.infinity();
     return infinite_is_final;
   }
-  Enclosure sum = enclose(hi, lo, bound);
+  Interval sum = interval_of(hi, lo, bound);
   if (grid > 0 && sum.width < grid / 2) {
     const double s = std::rint(sum.s / grid) * grid;  // s itself from 2^52 grids on
     const double t = std::rint(((sum.s - s) + sum.t) / grid) * grid;
-    sum = s > 0 ? Enclosure{s, t, 0} : Enclosure{t, 0, 0};
+    sum = s > 0 ? Interval{s, t, 0} : Interval{t, 0, 0};
   }
   if (sum.s == 0) {
     *result = 0;

@@ -1,11 +1,11 @@
 // Rounds most outputs of a tile at once, in vectors; rounding.h decides the rest. Proved in
 // docs/exactness.md#rounding-a-tile-at-once.
-// May include rounding.h, simd.h and states.h only. Internal linkage: see simd.h.
+// May include enclosure.h, rounding.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
+#include "enclosure.h"
 #include "rounding.h"
 #include "simd.h"
-#include "states.h"
 
 namespace halfulp {
 namespace {
@@ -40,13 +40,14 @@ inline Shorts round_to_half(HalfNarrow x) {
 // each enclosure are rounded, as in `decide`, which decides more: here infinities, NaNs and
 // small float64 sums stay open.
 template <Type type>
-bool round_many(const States& states, std::size_t n, void* results, std::uint8_t* open) {
+bool round_many(const Enclosures& enclosures, std::size_t n, void* results,
+                std::uint8_t* open) {
   auto* target = static_cast<Bits<type>*>(results);
   Bytes any{};
   for (std::size_t i = 0; i < n; i += kWidth) {
-    const Vector hi = load_vector<Vector>(states.hi + i);
-    const Vector lo = load_vector<Vector>(states.lo + i);
-    const Vector bound = load_vector<Vector>(states.bound + i) * (1 + 0x1p-9);
+    const Vector hi = load_vector<Vector>(enclosures.hi + i);
+    const Vector lo = load_vector<Vector>(enclosures.lo + i);
+    const Vector bound = load_vector<Vector>(enclosures.bound + i) * (1 + 0x1p-9);
     const Vector s = hi + lo;
     Bytes undecided;
     if constexpr (type == Type::float64) {

@@ -89,7 +89,7 @@ struct SumRowNarrow {
 // are exact integers times q. The rest t of a square, |t| <= q, goes to c. With B steps the
 // sum of the t errs by at most (B + 1)^2 u q, and joining L lanes by 16(B + 1)u q each
 // (at most 7 joins of two roundings of numbers below (B + 1)q), besides what Compensated
-// states. A head that reaches 2M, by NaN or infinity too, fails the block: another M.
+// enclosures. A head that reaches 2M, by NaN or infinity too, fails the block: another M.
 // Proved in docs/exactness.md#the-biased-head.
 template <Type type>
 struct SumRowBiased {
@@ -242,7 +242,7 @@ void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_
 
 template <Type type, class Sum>
 void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const States& states, bool fresh, void*) {
+              std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
   using Lane = typename Sum::Lane;
   if (columns < kShortRow) {
     const double factor = Lane::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
@@ -250,7 +250,8 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
     sum_short_rows<type, Lane, kWidth, kWidth>(
         data, row_stride, rows, columns, load<type>,
         [&](std::size_t row, std::size_t count, const Lane& sum) {
-          add_to_states(states + row, fresh, count, sum, sum.high() * factor + underflow);
+          add_to_enclosures(enclosures + row, fresh, count, sum,
+                            sum.high() * factor + underflow);
         });
     return;
   }
@@ -268,17 +269,19 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
       const Lane joined = join_rows(lanes);
       Vector bound = load_vector<Vector>(absolute);
       bound += joined.high() * Sum::factor(Sum::depth(n) + ilog2(kWidth));
-      add_to_states(states + row, fresh && begin == 0, count, joined, bound);
+      add_to_enclosures(enclosures + row, fresh && begin == 0, count, joined, bound);
     }
   }
 }
 
 template <Type type>
 void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                     std::size_t columns, const States& states, bool fresh, void* scratch) {
+                     std::size_t columns, const Enclosures& enclosures, bool fresh,
+                     void* scratch) {
   using Lane = Short<type>;
   if (columns >= kRun * kNarrowWidth) {
-    sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, states, fresh, scratch);
+    sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, enclosures, fresh,
+                                       scratch);
     return;
   }
   const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
@@ -289,18 +292,18 @@ void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size
         const Plain low = {widen_low(sum.s)};
         const Plain high = {widen_high(sum.s)};
         const std::size_t first = count < kWidth ? count : kWidth;
-        add_to_states(states + row, fresh, first, low, low.s * factor + underflow);
-        add_to_states(states + (row + kWidth), fresh, count - first, high,
-                      high.s * factor + underflow);
+        add_to_enclosures(enclosures + row, fresh, first, low, low.s * factor + underflow);
+        add_to_enclosures(enclosures + (row + kWidth), fresh, count - first, high,
+                          high.s * factor + underflow);
       });
 }
 
 // Method::grid: on entry hi holds each output's 3 * 2^(51 + g).
 template <Type type>
 void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-               std::size_t columns, const States& states, bool fresh, void*) {
+               std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
   for (std::size_t row = 0; row < rows; ++row) {
-    const Vector grid = Vector{} + states.hi[row];
+    const Vector grid = Vector{} + enclosures.hi[row];
     const Bits<type>* x = row_of<type>(data, row_stride, row);
     std::size_t n = columns;
     Misfits counts[4];
@@ -312,9 +315,9 @@ void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row
     }
     for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), grid);
     if (n > 0) counts[0].step(load_part<type>(x, n), grid);
-    if (fresh) states.residue[row] = 0;
+    if (fresh) enclosures.residue[row] = 0;
     for (const Misfits& misfits : counts) {
-      for (std::size_t i = 0; i < kWidth; ++i) states.residue[row] += misfits.count[i] != 0;
+      for (std::size_t i = 0; i < kWidth; ++i) enclosures.residue[row] += misfits.count[i] != 0;
     }
   }
 }
@@ -334,12 +337,12 @@ struct RowResidue {
 
 template <Type type>
 void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const States& states, bool fresh, void*) {
+              std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
   using Lane = RowResidue<type>;
   constexpr std::size_t kStride = kElements<type>;
   const auto add = [&](std::size_t row, std::size_t count, const Lane& sum) {
     for (std::size_t i = 0; i < count; ++i) {
-      states.residue[row + i] = sum.s[i] + (fresh ? 0 : states.residue[row + i]);
+      enclosures.residue[row + i] = sum.s[i] + (fresh ? 0 : enclosures.residue[row + i]);
     }
   };
   if (columns < kShortRow) {
@@ -362,9 +365,9 @@ void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
       lanes[1].step(load_wide<type>(Padded<kStride, Bits<type>>(x, n).elements));
     }
     const Wide sums = join_rows(lanes).s;
-    std::uint64_t total = fresh ? 0 : states.residue[row];
+    std::uint64_t total = fresh ? 0 : enclosures.residue[row];
     for (std::size_t i = 0; i < kWidth; ++i) total += sums[i];
-    states.residue[row] = total;
+    enclosures.residue[row] = total;
   }
 }
 

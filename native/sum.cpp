@@ -17,7 +17,7 @@ constexpr Cut kRowsCut = {8, kPackBytes};
 constexpr Cut kColumnsCut = {2048, kCopiedColumns};
 
 // Adds sum j of `more` to sum i.
-void join(Method method, const States& sums, std::int64_t i, const States& more,
+void join(Method method, const Enclosures& sums, std::int64_t i, const Enclosures& more,
           std::int64_t j) {
   if (method == Method::residue || method == Method::grid) {
     sums.residue[i] += more.residue[j];
@@ -40,7 +40,7 @@ TileSums::TileSums(const Plan& plan, Type type, Method first, const Reader& read
       is_empty_(plan.reduced.count() == 0) {}
 
 void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
-                         const States& sums) const {
+                         const Enclosures& sums) const {
   clear(method, sums, n);
   std::mutex mutex;  // guards sums
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
@@ -53,7 +53,7 @@ void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
 }
 
 void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* input,
-                        std::int64_t n, const States& sums, Workspace& workspace) const {
+                        std::int64_t n, const Enclosures& sums, Workspace& workspace) const {
   const Function kernel = method == first_ ? kernel_ : find_kernel(plan_.layout, method, type_);
   std::optional<FlushSubnormals> flush;
   if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
@@ -78,8 +78,8 @@ void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* in
 }
 
 // Adds a matrix to sums: row i or column i to sum i, as the layout is.
-void TileSums::add_matrix(Function kernel, const Matrix& matrix, const States& sums, bool fresh,
-                          Workspace& workspace) const {
+void TileSums::add_matrix(Function kernel, const Matrix& matrix, const Enclosures& sums,
+                          bool fresh, Workspace& workspace) const {
   const bool by_rows = plan_.layout == Layout::rows;
   reader_.for_each_block(
       matrix, by_rows ? kRowsCut : kColumnsCut, workspace.packed(), [&](const Block& block) {
@@ -92,7 +92,7 @@ void TileSums::add_matrix(Function kernel, const Matrix& matrix, const States& s
 
 // Adds a matrix of columns to sums, folded.
 void TileSums::add_folded(Method method, Function kernel, const Matrix& matrix,
-                          const States& sums, bool fresh, Workspace& workspace) const {
+                          const Enclosures& sums, bool fresh, Workspace& workspace) const {
   const Folded folded = reader_.fold(matrix);
   Workspace& own = workspace.folded();
   if (method == Method::grid) {

@@ -17,7 +17,7 @@
 namespace halfulp {
 
 // Makes `sums` those of no terms.
-inline void clear(Method method, const States& sums, std::int64_t n) {
+inline void clear(Method method, const Enclosures& sums, std::int64_t n) {
   std::fill_n(sums.residue, n, 0);
   if (method == Method::residue || method == Method::grid) return;
   for (double* array : {sums.hi, sums.lo, sums.bound}) std::fill_n(array, n, 0.0);
@@ -30,7 +30,7 @@ class TileSums {
            const Schedule& schedule, const Workspaces& parts);
 
   // Sets `sums` to those of all terms of n neighbouring outputs.
-  void sum(Method method, const std::byte* input, std::int64_t n, const States& sums,
+  void sum(Method method, const std::byte* input, std::int64_t n, const Enclosures& sums,
            Workspace& workspace) const {
     if (is_empty_) return clear(method, sums, n);
     if (schedule_.parts() > 1) return sum_parts(method, input, n, sums);
@@ -39,12 +39,12 @@ class TileSums {
 
  private:
   void sum_parts(Method method, const std::byte* input, std::int64_t n,
-                 const States& sums) const;
+                 const Enclosures& sums) const;
   void sum_part(Method method, const Loops& reduced, const std::byte* input, std::int64_t n,
-                const States& sums, Workspace& workspace) const;
-  void add_matrix(Function kernel, const Matrix& matrix, const States& sums, bool fresh,
+                const Enclosures& sums, Workspace& workspace) const;
+  void add_matrix(Function kernel, const Matrix& matrix, const Enclosures& sums, bool fresh,
                   Workspace& workspace) const;
-  void add_folded(Method method, Function kernel, const Matrix& matrix, const States& sums,
+  void add_folded(Method method, Function kernel, const Matrix& matrix, const Enclosures& sums,
                   bool fresh, Workspace& workspace) const;
 
   const Plan& plan_;

@@ -19,10 +19,10 @@ class Workspace {
  public:
   struct Needs {
     Layout layout;
-    bool exact;                // sums without rounding
-    bool packed;               // elements are copied before they are read
-    bool folded;               // a matrix is folded to one of kFoldedColumns
-    std::int64_t state_bytes;  // for states of a part of the terms
+    bool exact;                 // sums without rounding
+    bool packed;                // elements are copied before they are read
+    bool folded;                // a matrix is folded to one of kFoldedColumns
+    std::int64_t stored_bytes;  // for exact sums of a part of the terms
   };
 
   Workspace(std::int64_t outputs, const Needs& needs, Watch* watch) : pace(watch) {
@@ -31,7 +31,7 @@ class Workspace {
     const std::int64_t lanes =
         columns ? (n + 64) * (needs.exact ? kExactLaneBytes : kLaneBytes) : 0;
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
-    memory_.reset(new std::byte[64 + pack + lanes + needs.state_bytes +
+    memory_.reset(new std::byte[64 + pack + lanes + needs.stored_bytes +
                                 n * (needs.exact ? kExactBytes : kBytes)]);
     packed_ = align(memory_.get());
     scratch_ = packed_ + pack;
@@ -45,8 +45,8 @@ class Workspace {
           kFoldedColumns, Needs{needs.layout, needs.exact, needs.packed, false, 0}, watch);
     }
     if (needs.exact) {
-      states_ = next;
-      next += needs.state_bytes;
+      stored_ = next;
+      next += needs.stored_bytes;
       for (std::int64_t*& part : parts.part) take(part);
       take(parts.exponent);
       return;
@@ -70,12 +70,12 @@ class Workspace {
 
   void* scratch() { return scratch_; }     // of a kernel
   std::byte* packed() { return packed_; }  // copies of elements
-  std::byte* states() { return states_; }
+  std::byte* stored() { return stored_; }  // exact sums of a part
   Workspace& folded() { return *folded_; }
 
   Pace pace;
-  States sums;
-  States grids;
+  Enclosures sums;
+  Enclosures grids;
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, of open outputs
   std::uint8_t* open;
@@ -94,7 +94,7 @@ class Workspace {
   std::unique_ptr<Workspace> folded_;
   std::byte* packed_;
   std::byte* scratch_;
-  std::byte* states_ = nullptr;
+  std::byte* stored_ = nullptr;
 };
 
 // One for each worker.

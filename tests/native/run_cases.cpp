@@ -1,11 +1,11 @@
 // Runs cases made by make_cases.py through the native core, without Python: every
-// instruction set of this processor, 1, 2, 4 and 7 threads, at once and through states.
+// instruction set of this processor, 1, 2, 4 and 7 threads, at once and through exact sums.
 // Prints what differs, and ends at the tenth. Then interrupts a call.
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
-#include "../../native/accumulator.h"
+#include "../../native/exact_sum.h"
 #include "../../native/dispatch.h"
 #include "../../native/formats.h"
 #include "../../native/parallel.h"
@@ -28,7 +28,7 @@ bool read(std::FILE* file, void* target, std::size_t bytes) {
 }
 
 // Whether a call ends that would take hours, when it shall.
-bool is_interrupted(bool states) {
+bool is_interrupted(bool adds) {
   const std::vector<float> row(1 << 20, 1.0F);
   const std::int64_t shape[] = {std::int64_t{1} << 40, 1 << 20};
   const std::ptrdiff_t strides[] = {0, 4};
@@ -41,7 +41,7 @@ bool is_interrupted(bool states) {
                      Type::float32,
                      false,
                      false};
-  request.states = states;
+  request.adds = adds;
   request.watch = &watch;
   try {
     reduce(make_plan(2, shape, strides, is_reduced, 4, 4), request, own_threads());
@@ -88,21 +88,21 @@ int main(int count, char** arguments) {
                              output.type,
                              false,
                              false};
-    const int digits = sum_format(input).state_digits;
-    const Plan to_states = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
+    const int digits = sum_format(input).stored_digits;
+    const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
       for (const int threads : {1, 2, 4, 7}) {
         set_thread_limit(threads);
         reduce(plan, request, own_threads());
         bool same = std::memcmp(got.data(), want.data(), want.size()) == 0;
-        std::vector<std::uint64_t> states(outputs * digits);
+        std::vector<std::uint64_t> sums(outputs * digits);
         Request update = request;
-        update.output = reinterpret_cast<std::byte*>(states.data());
-        update.states = true;
-        reduce(to_states, update, own_threads());
+        update.output = reinterpret_cast<std::byte*>(sums.data());
+        update.adds = true;
+        reduce(to_sums, update, own_threads());
         for (std::int64_t i = 0; i < outputs; ++i) {
-          const std::uint64_t bits = round_sum(input, &states[i * digits], digits, output);
+          const std::uint64_t bits = round_sum(input, &sums[i * digits], digits, output);
           same = same && std::memcmp(&bits, &want[i * output.bytes], output.bytes) == 0;
         }
         compared += 2 * outputs;

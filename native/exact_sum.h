@@ -27,7 +27,7 @@ struct SumFormat {
   int exponent;
   int square_bits;  // of the greatest finite square
   int digits;
-  int state_digits;  // of a state, see below
+  int stored_digits;  // as SumSquare stores it: see add_to_stored
 };
 
 constexpr SumFormat sum_format(const Format& format) {
@@ -147,28 +147,26 @@ inline std::uint64_t round_sum(const Format& input, const std::uint64_t* digits,
   return round_digits(output, digits, sum.digits, sum.exponent);
 }
 
-// A state is what SumSquare holds of each output. Of floats it is the digits. Of integers it
-// is S modulo 2^127, and in the highest bit whether S >= 2^127: neither depends on the order
-// of additions, and S of 32-bit elements is always below.
-//
-// Adds a sum to a state. For integers the sum may have a third digit.
-inline void add_to_state(const Format& format, std::uint64_t* state, const std::uint64_t* more,
-                         std::uint64_t third = 0) {
+// Adds a sum to one as SumSquare stores it: of floats its digits; of integers S modulo 2^127,
+// and in the highest bit whether S >= 2^127. Neither depends on the order of additions, and S
+// of 32-bit elements is always below. For integers `more` may have a third digit.
+inline void add_to_stored(const Format& format, std::uint64_t* stored,
+                          const std::uint64_t* more, std::uint64_t third = 0) {
   const SumFormat sum = sum_format(format);
   if (!format.is_float) {
     std::uint64_t low;
-    const bool carry = __builtin_add_overflow(state[0], more[0], &low);
-    const std::uint64_t high = (state[1] & ~kTopBit) + (more[1] & ~kTopBit) + carry;
-    state[0] = low;
-    state[1] = high | ((state[1] | more[1]) & kTopBit) | (third != 0 ? kTopBit : 0);
+    const bool carry = __builtin_add_overflow(stored[0], more[0], &low);
+    const std::uint64_t high = (stored[1] & ~kTopBit) + (more[1] & ~kTopBit) + carry;
+    stored[0] = low;
+    stored[1] = high | ((stored[1] | more[1]) & kTopBit) | (third != 0 ? kTopBit : 0);
     return;
   }
-  const std::uint64_t flags = flags_of(sum, state) | flags_of(sum, more);
-  if (flags != 0) return settle_flags(sum, state, flags);
+  const std::uint64_t flags = flags_of(sum, stored) | flags_of(sum, more);
+  if (flags != 0) return settle_flags(sum, stored, flags);
   std::uint64_t carry = 0;
   for (int i = 0; i < sum.digits; ++i) {
-    const uint128 digit = uint128{state[i]} + more[i] + carry;
-    state[i] = static_cast<std::uint64_t>(digit);
+    const uint128 digit = uint128{stored[i]} + more[i] + carry;
+    stored[i] = static_cast<std::uint64_t>(digit);
     carry = static_cast<std::uint64_t>(digit >> 64);
   }
 }
@@ -196,26 +194,26 @@ void add_parts(std::uint64_t* digits, const Parts& parts, std::size_t count) {
   }
 }
 
-// Adds to a state what `add` adds to digits.
+// Adds to a stored sum what `add` adds to digits.
 template <Type type, class Add>
-void with_digits(std::uint64_t* state, Add add) {
+void with_digits(std::uint64_t* stored, Add add) {
   if constexpr (format_of(type).is_float) {
-    add(state);
+    add(stored);
   } else {
     std::uint64_t digits[3] = {};
     add(digits);
-    add_to_state(format_of(type), state, digits, digits[2]);
+    add_to_stored(format_of(type), stored, digits, digits[2]);
   }
 }
 
-// Where states are: state j is the one of begin + j, and there are `period` of them.
-struct StateArray {
+// Where `period` sums are stored: sum j is the one at begin + j, modulo the period.
+struct StoredSums {
   std::byte* first;
   std::ptrdiff_t stride;
   std::int64_t period;
   std::int64_t begin = 0;
 
-  StateArray operator+(std::int64_t j) const { return {first, stride, period, begin + j}; }
+  StoredSums operator+(std::int64_t j) const { return {first, stride, period, begin + j}; }
 
   std::uint64_t* operator()(std::int64_t j) const {
     j += begin;
@@ -224,9 +222,9 @@ struct StateArray {
   }
 };
 
-// Adds output j of a kernel, of n, to state j; returns whether it found one not exact.
+// Adds output j of a kernel, of n, to stored sum j; returns whether it found one not exact.
 template <Type type>
-bool add_outputs(const StateArray& states, const Parts& parts, std::size_t count,
+bool add_outputs(const StoredSums& sums, const Parts& parts, std::size_t count,
                  std::int64_t n) {
   bool all = true;
   for (std::int64_t j = 0; j < n; ++j) {
@@ -235,29 +233,29 @@ bool add_outputs(const StateArray& states, const Parts& parts, std::size_t count
       continue;
     }
     with_digits<type>(
-        states(j), [&](std::uint64_t* digits) { add_parts<type>(digits, parts + j, count); });
+        sums(j), [&](std::uint64_t* digits) { add_parts<type>(digits, parts + j, count); });
   }
   return !all;
 }
 
-// Adds the squares of n elements side by side to a state.
+// Adds the squares of n elements side by side to a stored sum.
 template <Type type>
-void add_squares_to_state(std::uint64_t* state, const std::byte* data, std::int64_t n) {
-  with_digits<type>(state, [&](std::uint64_t* digits) { add_squares<type>(digits, data, n); });
+void add_squares_to_stored(std::uint64_t* stored, const std::byte* data, std::int64_t n) {
+  with_digits<type>(stored, [&](std::uint64_t* digits) { add_squares<type>(digits, data, n); });
 }
 
 // All this for one type.
 struct Exactly {
   void (*add_squares)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
-  void (*add_squares_to_state)(std::uint64_t* state, const std::byte* data, std::int64_t n);
+  void (*add_squares_to_stored)(std::uint64_t* stored, const std::byte* data, std::int64_t n);
   void (*add_parts)(std::uint64_t* digits, const Parts& parts, std::size_t count);
-  bool (*add_outputs)(const StateArray& states, const Parts& parts, std::size_t count,
+  bool (*add_outputs)(const StoredSums& sums, const Parts& parts, std::size_t count,
                       std::int64_t n);
 };
 
 template <Type type>
 constexpr Exactly exactly_as() {
-  return {&add_squares<type>, &add_squares_to_state<type>, &add_parts<type>,
+  return {&add_squares<type>, &add_squares_to_stored<type>, &add_parts<type>,
           &add_outputs<type>};
 }
 
@@ -283,23 +281,25 @@ inline Exactly exactly(Type type) {
   __builtin_unreachable();
 }
 
-// Whether some `terms` elements, at most kMostTerms, can have this state.
-inline bool is_state(const Format& format, const std::uint64_t* state, std::uint64_t terms) {
+// Whether some `terms` elements, at most kMostTerms, can have this sum.
+inline bool is_stored_sum(const Format& format, const std::uint64_t* stored,
+                          std::uint64_t terms) {
   const SumFormat sum = sum_format(format);
-  const bool any = std::any_of(state, state + sum.state_digits, [](auto d) { return d != 0; });
+  const bool any =
+      std::any_of(stored, stored + sum.stored_digits, [](auto d) { return d != 0; });
   if (terms == 0 || !any) return !any;
-  if (!format.is_float) return sum.square_bits == 128 || state[1] < terms;
-  const std::uint64_t flags = flags_of(sum, state);
+  if (!format.is_float) return sum.square_bits == 128 || stored[1] < terms;
+  const std::uint64_t flags = flags_of(sum, stored);
   if (flags != 0) {
     const bool others =
-        std::any_of(state, state + sum.digits - 1, [](auto d) { return d != 0; });
-    return !others && (state[sum.digits - 1] == kNan || state[sum.digits - 1] == kInfinite);
+        std::any_of(stored, stored + sum.digits - 1, [](auto d) { return d != 0; });
+    return !others && (stored[sum.digits - 1] == kNan || stored[sum.digits - 1] == kInfinite);
   }
   // S < terms * 2^square_bits
   const int digit = sum.square_bits / 64;
   const int bit = sum.square_bits % 64;
   uint128 above = 0;
-  for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | state[i];
+  for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | stored[i];
   return above >> bit < terms;
 }
 

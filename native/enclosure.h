@@ -12,27 +12,29 @@ namespace halfulp {
 inline constexpr double kU = 0x1p-53;
 inline constexpr double kU32 = 0x1p-24;
 
-// One entry for each output of a tile.
+// What is known of the outputs of a tile, an entry each.
 //
-// Floats: |S - (hi + lo)| <= bound * (1 + 2^-10), where S is the exact sum of the squares
-// added so far. hi is NaN iff one of them was, and infinite if one of them was or if a
+// Floats, an enclosure: |S - (hi + lo)| <= bound * (1 + 2^-10), where S is the exact sum of the
+// squares added so far. hi is NaN iff one of them was, and infinite if one of them was or if a
 // finite sum overflowed; lo and bound mean nothing then.
 // Integers: residue is S modulo 2^64.
-struct States {
+struct Enclosures {
   double* hi;
   double* lo;
   double* bound;
   std::uint64_t* residue;
 
-  States operator+(std::ptrdiff_t i) const { return {hi + i, lo + i, bound + i, residue + i}; }
+  Enclosures operator+(std::ptrdiff_t i) const {
+    return {hi + i, lo + i, bound + i, residue + i};
+  }
 };
 
-// Additions to one state for which the factor 1 + 2^-10 holds.
+// Additions to one enclosure for which the factor 1 + 2^-10 holds.
 inline constexpr std::int64_t kMaxAdditions = std::int64_t{1} << 40;
 
 namespace {
 
-// Adds a sum s + c known to within `bound`, s >= 0, to one state or to a vector of them.
+// Adds a sum s + c known to within `bound`, s >= 0, to one enclosure or to a vector of them.
 //
 // TwoSum (Knuth) gives hi' + r = hi + s exactly. The two additions into lo each err by at
 // most u times their result. The bounds themselves are computed in binary64: each call
