@@ -1,0 +1,251 @@
+// The kernel of one node of ReduceSumSquare: attributes and inputs checked, then one reduction.
+// May include abi.h, parallel.h, reduce.h and runtime.h only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../parallel.h"
+#include "../reduce.h"
+#include "abi.h"
+#include "runtime.h"
+
+namespace halfulp::onnxruntime {
+
+inline constexpr char kName[] = "ReduceSumSquare";
+
+// The session's threads. How many they are the runtime does not tell: those that it lacks
+// run after the others, and find all work done.
+class SessionThreads : public Executor {
+ public:
+  SessionThreads(Api api, const OrtKernelContext* context) : api_(api), context_(context) {}
+
+  int limit() const override { return thread_limit(); }
+
+  void run(int count, const std::function<void()>& worker) const override {
+    const auto call = [](void* user, std::size_t) {
+      (*static_cast<const std::function<void()>*>(user))();
+    };
+    auto* user = const_cast<std::function<void()>*>(&worker);
+    if (!succeeded(api_, api_(KernelContext_ParallelFor, context_, call, count, 0, user))) {
+      worker();
+    }
+  }
+
+ private:
+  Api api_;
+  const OrtKernelContext* context_;
+};
+
+// The text that get(buffer, &size) writes; size counts its final zero too.
+template <class Get>
+std::string text_of(Get get) {
+  std::size_t size = 0;
+  check(get(nullptr, &size));
+  std::string text(size, '\0');
+  check(get(text.data(), &size));
+  text.resize(std::min(text.size(), text.find('\0')));
+  return text;
+}
+
+// The kernel of one node.
+class Node {
+ public:
+  Node(const OrtApi* runtime, Type type, const OrtKernelInfo* info)
+      : api_(runtime), is_newer_(runtime_of(runtime).is_newer), type_(type) {
+    const Api api = api_;
+    const std::string name = text_of([&](char* text, std::size_t* size) {
+      return api(KernelInfo_GetNodeName, info, text, size);
+    });
+    const std::string output = text_of([&](char* text, std::size_t* size) {
+      return api(KernelInfo_GetOutputName, info, 0, text, size);
+    });
+    where_ = name.empty() ? "node (output '" + output + "')" : "node '" + name + "'";
+    where_ += std::string(" (") + kName + "): ";
+
+    keepdims_ = flag(info, "keepdims", true);
+    noop_with_empty_axes_ = flag(info, "noop_with_empty_axes", false);
+    std::size_t inputs = 0;
+    check(api(KernelInfo_GetInputCount, info, &inputs));
+    axes_are_input_ = inputs > 1 && !text_of([&](char* text, std::size_t* size) {
+                                       return api(KernelInfo_GetInputName, info, 1, text, size);
+                                     }).empty();
+    std::size_t size = 0;
+    if (has(info, "axes", &size)) {
+      if (axes_are_input_) {
+        fail("axes is given as attribute and as input; allowed: one of them");
+      }
+      if (size == 0 && is_no_list(info, "axes")) {
+        fail("attribute axes has another type; allowed: INTS");
+      }
+      axes_.resize(size);
+      if (size > 0) {
+        check(api(KernelInfoGetAttributeArray_int64, info, "axes", axes_.data(), &size));
+      }
+    } else if (axes_are_input_) {
+      int is_constant = 0;
+      const OrtValue* value = nullptr;
+      check(api(KernelInfoGetConstantInput_tensor, info, 1, &is_constant, &value));
+      if (is_constant) {
+        const Axes given = axes_of(value);
+        axes_.assign(given.values, given.values + given.count);
+        axes_are_input_ = false;
+      }
+    }
+  }
+
+  void compute(OrtKernelContext* context) const {
+    const OrtValue* data = nullptr;
+    check(api_(KernelContext_GetInput, context, 0, &data));
+    std::int64_t shape[kMaxRank];
+    const int rank = shape_of(data, "data", shape);
+    bool is_reduced[kMaxRank] = {};
+    mark_axes(context, rank, is_reduced);
+
+    std::int64_t result_shape[kMaxRank];
+    int result_rank = 0;
+    std::ptrdiff_t strides[kMaxRank];
+    const int bytes = format_of(type_).bytes;
+    std::ptrdiff_t stride = bytes;
+    for (int i = rank - 1; i >= 0; --i) {
+      strides[i] = stride;
+      stride *= shape[i];
+    }
+    for (int i = 0; i < rank; ++i) {
+      if (!is_reduced[i]) {
+        result_shape[result_rank++] = shape[i];
+      } else if (keepdims_) {
+        result_shape[result_rank++] = 1;
+      }
+    }
+    OrtValue* result = nullptr;
+    check(api_(KernelContext_GetOutput, context, 0, result_shape, result_rank, &result));
+
+    const Plan plan = make_plan(rank, shape, strides, is_reduced, bytes, bytes);
+    const Request request = {static_cast<const std::byte*>(memory_of(data)),
+                             static_cast<std::byte*>(memory_of(result)),
+                             type_,
+                             type_,
+                             false,
+                             false};
+    reduce(plan, request, SessionThreads(api_, context));
+  }
+
+  Api api() const { return api_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const {
+    throw std::invalid_argument(where_ + message);
+  }
+
+  // The size of the list that an attribute is, 0 if it is something else.
+  bool has(const OrtKernelInfo* info, const char* name, std::size_t* size) const {
+    return succeeded(api_, api_(KernelInfoGetAttributeArray_int64, info, name, nullptr, size));
+  }
+
+  // Whether an attribute of no integers holds something else: the runtime does not tell types.
+  bool is_no_list(const OrtKernelInfo* info, const char* name) const {
+    std::int64_t integer;
+    float real;
+    std::size_t reals = 0;
+    return succeeded(api_, api_(KernelInfoGetAttribute_int64, info, name, &integer)) ||
+           succeeded(api_, api_(KernelInfoGetAttribute_float, info, name, &real)) ||
+           (succeeded(api_,
+                      api_(KernelInfoGetAttributeArray_float, info, name, nullptr, &reals)) &&
+            reals > 0);
+  }
+
+  bool flag(const OrtKernelInfo* info, const char* name, bool otherwise) const {
+    std::size_t size = 0;
+    if (!has(info, name, &size)) return otherwise;
+    std::int64_t value = 0;
+    if (!succeeded(api_, api_(KernelInfoGetAttribute_int64, info, name, &value))) {
+      fail(std::string("attribute ") + name + " has another type; allowed: INT");
+    }
+    if (value != 0 && value != 1) {
+      fail(name + (" is " + std::to_string(value)) + "; allowed: 0 or 1");
+    }
+    return value == 1;
+  }
+
+  // Returns the rank and writes as many dimensions.
+  int shape_of(const OrtValue* value, const char* what, std::int64_t* shape) const {
+    std::size_t rank = 0;
+    if (is_newer_) {
+      int type;
+      const std::int64_t* dimensions = nullptr;
+      check(api_(GetTensorElementTypeAndShapeDataReference, value, &type, &dimensions, &rank));
+      if (rank <= kMaxRank) std::copy_n(dimensions, rank, shape);
+    } else {
+      OrtTensorTypeAndShapeInfo* info = nullptr;
+      check(api_(GetTensorTypeAndShape, value, &info));
+      OrtStatus* status = api_(GetDimensionsCount, info, &rank);
+      if (!status && rank <= kMaxRank) status = api_(GetDimensions, info, shape, rank);
+      api_(ReleaseTensorTypeAndShapeInfo, info);
+      check(status);
+    }
+    if (rank > kMaxRank) {
+      fail(what + (" has rank " + std::to_string(rank)) + "; allowed: up to " +
+           std::to_string(kMaxRank));
+    }
+    return static_cast<int>(rank);
+  }
+
+  void* memory_of(const OrtValue* value) const {
+    void* memory = nullptr;
+    check(api_(GetTensorMutableData, const_cast<OrtValue*>(value), &memory));
+    return memory;
+  }
+
+  struct Axes {
+    const std::int64_t* values;
+    std::int64_t count;
+  };
+
+  // What the axes input holds, where it lies.
+  Axes axes_of(const OrtValue* value) const {
+    std::int64_t shape[kMaxRank];
+    const int rank = shape_of(value, "axes", shape);
+    if (rank != 1) {
+      fail("axes is a tensor(int64) of rank " + std::to_string(rank) +
+           "; allowed: a 1-D tensor(int64)");
+    }
+    return {static_cast<const std::int64_t*>(memory_of(value)), shape[0]};
+  }
+
+  // Marks the axes to reduce, empty axes decided: as spec/rules.py does.
+  void mark_axes(const OrtKernelContext* context, int rank, bool* is_reduced) const {
+    Axes axes = {axes_.data(), static_cast<std::int64_t>(axes_.size())};
+    if (axes_are_input_) {
+      const OrtValue* value = nullptr;
+      check(api_(KernelContext_GetInput, context, 1, &value));
+      axes = axes_of(value);
+    }
+    for (std::int64_t i = 0; i < axes.count; ++i) {
+      const std::int64_t axis = axes.values[i];
+      if (axis < -rank || axis >= rank) {
+        fail("axis " + std::to_string(axis) + " is out of range for rank " +
+             std::to_string(rank) + "; allowed: " +
+             (rank == 0 ? "none, a scalar has no axes"
+                        : "[-" + std::to_string(rank) + ", " + std::to_string(rank - 1) + "]"));
+      }
+      is_reduced[axis < 0 ? axis + rank : axis] = true;
+    }
+    if (axes.count == 0 && !noop_with_empty_axes_) std::fill_n(is_reduced, rank, true);
+  }
+
+  Api api_;
+  bool is_newer_;
+  Type type_;
+  std::string where_;  // how errors begin
+  bool keepdims_;
+  bool noop_with_empty_axes_;
+  bool axes_are_input_;
+  std::vector<std::int64_t> axes_;  // if they are not: those of the attribute or a constant
+};
+
+}  // namespace halfulp::onnxruntime

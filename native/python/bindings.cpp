@@ -1,0 +1,190 @@
+// The Python module halfulp._core: arrays in, arrays out. No arithmetic.
+// May include dispatch.h, parallel.h, processors.h, reduce.h and what is in this folder only,
+// besides nanobind's and NumPy's C interfaces. Arguments are taken in no type that nanobind
+// makes by allocating: it does not expect that to fail.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../dispatch.h"
+#include "../parallel.h"
+#include "../processors.h"
+#include "../reduce.h"
+#include "calls.h"
+#include "dlpack.h"
+#include "numpy.h"
+#include "sums.h"
+
+namespace halfulp::python {
+namespace {
+
+// Arguments were checked by the Python faces; what would corrupt memory is checked again.
+nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int type_code,
+                        bool checked, nb::handle out) {
+  PyArrayObject* array = as_array(data);
+  const SmallFormat* const small = small_of(array);
+  const std::optional<Type> input_type = small ? small->read_as : type_of(array);
+  if (!input_type) throw nb::type_error("no such element type");
+  const Type sum_type = small ? small->sum : *input_type;
+  const Format* output_format =
+      find_format(type_code == 0 ? sum_type : static_cast<Type>(type_code));
+  if (!output_format || (format_of(*input_type).is_float && !output_format->is_float)) {
+    throw nb::type_error("no such pair of element types");
+  }
+
+  const int rank = PyArray_NDIM(array);
+  bool is_reduced[kMaxRank] = {};
+  mark_axes(axes, rank, is_reduced);
+
+  npy_intp shape[kMaxRank];
+  int result_rank = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (!is_reduced[i]) {
+      shape[result_rank++] = PyArray_DIM(array, i);
+    } else if (keepdims) {
+      shape[result_rank++] = 1;
+    }
+  }
+
+  if (!out.is_none()) {
+    PyArrayObject* target = as_array(out);
+    if (type_of(target) != output_format->type || !PyArray_ISCARRAY(target) ||
+        PyArray_NDIM(target) != result_rank ||
+        !PyArray_CompareLists(PyArray_DIMS(target), shape, result_rank)) {
+      throw nb::value_error("out does not fit");
+    }
+  }
+
+  const Plan plan = plan_of(array, is_reduced, output_format->bytes);
+  const Length length = length_of(array, plan);
+  const bool is_heard = length == Length::long_ && handles_signals();
+  const nb::object result = out.is_none() || is_heard
+                                ? new_array(output_format->type, result_rank, shape)
+                                : nb::borrow(out);
+  Request request;
+  request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
+  request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
+  request.input_type = *input_type;
+  request.output_type = output_format->type;
+  request.small = small;
+  request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
+  request.checked = checked && !output_format->is_float;
+  std::optional<SumOverflow> overflow;
+  run_unlocked(length, is_heard, [&](Watch* watch) {
+    request.watch = watch;
+    try {
+      reduce(plan, request, own_threads());
+    } catch (const SumOverflow& caught) {
+      overflow = caught;
+      return;
+    }
+  });
+  if (overflow) {
+    raise_overflow(as_array(result), overflow->output / output_format->bytes,
+                   int_from(overflow->sum));
+  }
+  return result;
+}
+
+int quota_below(nb::handle root) { return processor_quota(nb::cast<const char*>(root)); }
+
+// The name of the default target for None.
+void choose(nb::handle name) {
+  if (!choose_target(name.is_none() ? nullptr : nb::cast<const char*>(name))) {
+    throw nb::value_error("no such target");
+  }
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target* const* target = available_targets(); *target; ++target) {
+    names.emplace_back((*target)->name);
+  }
+  return names;
+}
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  const Target& target = chosen_target();
+  for (std::size_t i = 0; i < target.kernel_count; ++i) {
+    names.emplace_back(target.kernels[i].name);
+  }
+  for (std::size_t i = 0; i < target.exact_kernel_count; ++i) {
+    names.emplace_back(target.exact_kernels[i].name);
+  }
+  for (std::size_t i = 0; i < target.rounder_count; ++i) {
+    names.emplace_back(target.rounders[i].name);
+  }
+  return names;
+}
+
+const char* target_name() { return chosen_target().name; }
+
+}  // namespace
+}  // namespace halfulp::python
+
+NB_MODULE(_core, module) {
+  using namespace halfulp;
+  using namespace halfulp::python;
+  Bound<&import_numpy>::call();
+  read_environment();
+
+  module.def("reduce", &Bound<&reduce_array>::call, nb::arg("data"), nb::arg("axes").none(),
+             nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
+             nb::arg("out").none(),
+             nb::sig("def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, "
+                     "keepdims: bool, type_code: int, checked: bool, "
+                     "out: numpy.ndarray | None) -> numpy.ndarray"),
+             "Sum of squares along normalized axes, as the type of an ONNX code, or of the "
+             "data for 0: in `out`, or in a new array if the call may be interrupted.");
+  module.def("state_format", &Bound<&state_format>::call, nb::arg("type_code"),
+             nb::sig("def state_format(type_code: int) -> tuple[int, int]"),
+             "Of a state of a type: its digits of 64 bits, and the exponent of its unit.");
+  module.def("update_sums", &Bound<&update_sums>::call, nb::arg("sums"), nb::arg("data"),
+             nb::arg("axes").none(),
+             nb::sig("def update_sums(sums: numpy.ndarray, data: numpy.ndarray, "
+                     "axes: tuple[int, ...] | None) -> None"),
+             "Add the squares along normalized axes to sums, a count and states.");
+  module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("sums"), nb::arg("more"),
+             nb::arg("type_code"),
+             nb::sig("def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, "
+                     "type_code: int) -> None"),
+             "Add the second sums to the first.");
+  module.def("round_sums", &Bound<&round_sums>::call, nb::arg("sums"), nb::arg("shape"),
+             nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
+             nb::sig("def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], "
+                     "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
+             "The sums in an array of a shape, rounded once to a type.");
+  module.def("are_sums", &Bound<&are_sums>::call, nb::arg("sums"), nb::arg("type_code"),
+             nb::sig("def are_sums(sums: numpy.ndarray, type_code: int) -> bool"),
+             "Whether so many terms as are counted can have these states.");
+  module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule").none(),
+             nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
+             "A NumPy view of the memory of a DLPack capsule.");
+  module.def("export_dlpack", &Bound<&export_dlpack>::call, nb::arg("array"),
+             nb::sig("def export_dlpack(array: numpy.ndarray) -> object"),
+             "An object that has __dlpack__ and shares the array's memory.");
+  module.def("choose_target", &Bound<&choose>::call, nb::arg("name").none(),
+             nb::sig("def choose_target(name: str | None) -> None"),
+             "Run the kernels of one instruction set; those of the default for None.");
+  module.def("thread_limit", &Bound<&thread_limit>::call,
+             "The most threads that a call may use.");
+  module.def("set_thread_limit", &Bound<&set_thread_limit>::call, nb::arg("limit"),
+             "Set the most threads that a call may use, at least 1.");
+  module.def("processor_quota", &Bound<&quota_below>::call, nb::arg("root"),
+             nb::sig("def processor_quota(root: str) -> int"),
+             "The quota of control groups as files below a folder tell it; 0 for none.");
+  module.def("set_bytes_per_thread", &Bound<&set_bytes_per_thread>::call, nb::arg("bytes"),
+             "Set how much input is worth a thread, for tests; 0 means the default.");
+  module.def("target_names", &Bound<&target_names>::call,
+             "The instruction sets that this processor can run, best first.");
+  module.def("chosen_target", &Bound<&target_name>::call,
+             "The instruction set whose kernels run.");
+  module.def("kernel_names", &Bound<&kernel_names>::call,
+             "The kernels of the chosen instruction set.");
+}

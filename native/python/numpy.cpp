@@ -1,0 +1,180 @@
+#define HALFULP_FILLS_NUMPY_FUNCTIONS
+#include "numpy.h"
+
+#include <string>
+
+namespace halfulp::python {
+namespace {
+
+// NumPy's number of ml_dtypes.bfloat16, given when that package was loaded.
+int bfloat16_number = -1;
+
+// NumPy's macro returns a value on failure.
+void* fill_functions() {
+  import_array1(nullptr);
+  return &bfloat16_number;
+}
+
+}  // namespace
+
+void import_numpy() {
+  if (!fill_functions()) throw nb::python_error();
+  PyArray_Descr* const descr = with_lock([] {
+    PyObject* const module = PyImport_ImportModule("ml_dtypes");
+    PyObject* const bfloat16 = module ? PyObject_GetAttrString(module, "bfloat16") : nullptr;
+    PyArray_Descr* found = nullptr;
+    if (bfloat16) PyArray_DescrConverter(bfloat16, &found);
+    Py_XDECREF(bfloat16);
+    Py_XDECREF(module);
+    return found;
+  });
+  if (!descr) throw nb::python_error();
+  bfloat16_number = descr->type_num;
+  Py_DECREF(descr);
+}
+
+std::optional<Type> type_of(PyArrayObject* array) {
+  const int number = PyArray_TYPE(array);
+  switch (number) {
+    case NPY_HALF:
+      return Type::float16;
+    case NPY_FLOAT:
+      return Type::float32;
+    case NPY_DOUBLE:
+      return Type::float64;
+    default:
+      break;
+  }
+  if (number == bfloat16_number) return Type::bfloat16;
+  const bool wide = PyArray_ITEMSIZE(array) == 8;
+  if (!wide && PyArray_ITEMSIZE(array) != 4) return std::nullopt;
+  if (PyTypeNum_ISSIGNED(number)) return wide ? Type::int64 : Type::int32;
+  if (PyTypeNum_ISUNSIGNED(number)) return wide ? Type::uint64 : Type::uint32;
+  return std::nullopt;
+}
+
+const SmallFormat* small_of(PyArrayObject* array) {
+  switch (PyArray_TYPE(array)) {
+    case NPY_BOOL:
+      return &format_of(SmallType::boolean);
+    case NPY_INT8:
+      return &format_of(SmallType::int8);
+    case NPY_INT16:
+      return &format_of(SmallType::int16);
+    case NPY_UINT8:
+      return &format_of(SmallType::uint8);
+    case NPY_UINT16:
+      return &format_of(SmallType::uint16);
+    default:
+      return nullptr;
+  }
+}
+
+int numpy_number(Type type) {
+  switch (type) {
+    case Type::bfloat16:
+      return bfloat16_number;
+    case Type::float16:
+      return NPY_HALF;
+    case Type::float32:
+      return NPY_FLOAT;
+    case Type::float64:
+      return NPY_DOUBLE;
+    case Type::int32:
+      return NPY_INT32;
+    case Type::int64:
+      return NPY_INT64;
+    case Type::uint32:
+      return NPY_UINT32;
+    case Type::uint64:
+      return NPY_UINT64;
+  }
+  return -1;
+}
+
+PyArrayObject* as_array(nb::handle object) {
+  if (!PyArray_Check(object.ptr())) throw nb::type_error("not a numpy.ndarray");
+  return reinterpret_cast<PyArrayObject*>(object.ptr());
+}
+
+nb::object int_from(const std::uint64_t (&digits)[3]) {
+  nb::object sum = nb::int_(digits[2]);
+  for (int i = 1; i >= 0; --i) sum = (sum << nb::int_(64)) | nb::int_(digits[i]);
+  return sum;
+}
+
+void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]) {
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  if (axes.is_none()) {
+    for (int i = 0; i < rank; ++i) is_reduced[i] = true;
+    return;
+  }
+  for (nb::handle item : nb::cast<nb::tuple>(axes)) {
+    const int axis = nb::cast<int>(item);
+    if (axis < 0 || axis >= rank) throw nb::value_error("axis out of range");
+    is_reduced[axis] = true;
+  }
+}
+
+Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
+  const int rank = PyArray_NDIM(array);
+  std::int64_t counts[kMaxRank];
+  std::ptrdiff_t strides[kMaxRank];
+  for (int i = 0; i < rank; ++i) {
+    counts[i] = PyArray_DIM(array, i);
+    strides[i] = PyArray_STRIDE(array, i);
+  }
+  return make_plan(rank, counts, strides, is_reduced, static_cast<int>(PyArray_ITEMSIZE(array)),
+                   output_bytes);
+}
+
+void raise_overflow(PyArrayObject* result, npy_intp place, nb::handle sum) {
+  std::string where;
+  for (int i = PyArray_NDIM(result) - 1; i >= 0; --i) {
+    const npy_intp n = PyArray_DIM(result, i);
+    where = std::to_string(place % n) + (where.empty() ? "" : ", ") + where;
+    place /= n;
+  }
+  if (!where.empty()) where = " of output [" + where + "]";
+  const char* const format = format_of(*type_of(result)).is_float
+                                 ? "the exact sum of squares%s is %S; allowed for %S: below"
+                                 : "the exact sum of squares%s is %S; %S cannot hold it";
+  with_lock([&] {
+    PyArray_Descr* const descr = PyArray_DescrFromType(PyArray_TYPE(result));
+    PyObject* const message = PyUnicode_FromFormat(format, where.c_str(), sum.ptr(), descr);
+    PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
+    PyObject* const error =
+        errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;
+    // Made here, since that runs Python code too.
+    PyObject* const raised = error ? PyObject_CallOneArg(error, message) : nullptr;
+    if (raised) PyErr_SetObject(error, raised);
+    Py_XDECREF(raised);
+    Py_XDECREF(error);
+    Py_XDECREF(errors);
+    Py_XDECREF(message);
+    Py_XDECREF(descr);
+  });
+  throw nb::python_error();
+}
+
+Length length_of(PyArrayObject* data, const Plan& plan) {
+  if (is_long(plan)) return Length::long_;
+  return PyArray_SIZE(data) <= kFewItems ? Length::short_ : Length::middle;
+}
+
+nb::object new_array(Type type, int rank, const npy_intp* shape) {
+  PyArray_Descr* descr = PyArray_DescrFromType(numpy_number(type));
+  if (!descr) throw nb::python_error();
+  nb::object array = nb::steal(
+      PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape, nullptr, nullptr, 0, nullptr));
+  if (!array.is_valid()) throw nb::python_error();
+  return array;
+}
+
+const Format& format_of_code(int type_code) {
+  const Format* format = find_format(static_cast<Type>(type_code));
+  if (!format) throw nb::type_error("no such element type");
+  return *format;
+}
+
+}  // namespace halfulp::python

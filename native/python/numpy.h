@@ -1,0 +1,47 @@
+// NumPy's arrays as the core sees them: element types, plans, errors about places in them.
+// May include calls.h, formats.h, plan.h and reduce.h only.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+
+// One table of NumPy's functions for all sources of the module; numpy.cpp fills it.
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL halfulp_numpy_functions
+#ifndef HALFULP_FILLS_NUMPY_FUNCTIONS
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "../formats.h"
+#include "../plan.h"
+#include "../reduce.h"
+#include "calls.h"
+
+namespace halfulp::python {
+
+// Before anything else here is called.
+void import_numpy();
+
+PyArrayObject* as_array(nb::handle object);
+nb::object new_array(Type type, int rank, const npy_intp* shape);
+
+// The element type of an array; nothing if it has none of the eight.
+std::optional<Type> type_of(PyArrayObject* array);
+// That of small integers; null if it has another.
+const SmallFormat* small_of(PyArrayObject* array);
+int numpy_number(Type type);
+const Format& format_of_code(int type_code);
+
+// Marks the axes to reduce; None means all.
+void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]);
+Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes);
+Length length_of(PyArrayObject* data, const Plan& plan);
+
+nb::object int_from(const std::uint64_t (&digits)[3]);
+// Raises for output `place` of a C-contiguous array.
+[[noreturn]] void raise_overflow(PyArrayObject* result, npy_intp place, nb::handle sum);
+
+}  // namespace halfulp::python

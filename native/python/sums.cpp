@@ -1,0 +1,192 @@
+#include "sums.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../exact_sum.h"
+#include "../parallel.h"
+#include "../reduce.h"
+#include "numpy.h"
+
+namespace halfulp::python {
+namespace {
+
+// What a SumSquare holds, as an array of uint64: how many squares each sum is of, and then
+// all sums.
+struct Sums {
+  Sums(nb::handle object, const Format& format)
+      : array(as_array(object)), digits(sum_format(format).stored_digits) {
+    const bool is_flat = PyArray_TYPE(array) == NPY_UINT64 && PyArray_ISCARRAY(array) &&
+                         PyArray_NDIM(array) == 1 && PyArray_SIZE(array) > 0;
+    if (!is_flat || (PyArray_SIZE(array) - 1) % digits != 0) {
+      throw nb::value_error("no sums of this type");
+    }
+    size = (PyArray_SIZE(array) - 1) / digits;
+  }
+
+  std::uint64_t& count() const { return *static_cast<std::uint64_t*>(PyArray_DATA(array)); }
+  std::uint64_t* sum(npy_intp i) const { return &count() + 1 + i * digits; }
+
+  PyArrayObject* array;
+  int digits;
+  npy_intp size;
+};
+
+// While alive, nobody else changes an array of sums: no other thread, which would have the lock
+// meanwhile, and no handler of a signal.
+class Changing {
+ public:
+  explicit Changing(PyArrayObject* sums) : sums_(sums), next_(first_) {
+    for (const Changing* other = first_; other; other = other->next_) {
+      if (other->sums_ == sums) throw nb::buffer_error("the sums are being changed");
+    }
+    first_ = this;
+  }
+  ~Changing() {
+    Changing** place = &first_;
+    while (*place != this) place = &(*place)->next_;
+    *place = next_;
+  }
+  Changing(const Changing&) = delete;
+  Changing& operator=(const Changing&) = delete;
+
+ private:
+  static Changing* first_;  // guarded by the interpreter's lock
+
+  PyArrayObject* sums_;
+  Changing* next_;
+};
+
+Changing* Changing::first_ = nullptr;
+
+// Calls add(sums, from, watch) to add to the sums in `object`: where they are, if nothing can
+// interrupt it, else in a copy of `from`, which add makes. They count `count` squares more
+// then.
+template <class F>
+void add_to_sums(nb::handle object, const Format& format, std::uint64_t count, Length length,
+                 F add) {
+  const Sums from(object, format);
+  const Changing changing(from.array);
+  if (count > kMostTerms - std::min(kMostTerms, from.count())) {
+    PyErr_SetString(PyExc_OverflowError, "too many squares");
+    throw nb::python_error();
+  }
+  const bool is_heard = length == Length::long_ && handles_signals();
+  const nb::object changed =
+      is_heard ? new_array(Type::uint64, 1, PyArray_DIMS(from.array)) : nb::borrow(object);
+  const Sums sums(changed, format);
+  run_unlocked(length, is_heard, [&](Watch* watch) { add(sums, from, watch); });
+  sums.count() = from.count() + count;
+  if (is_heard) {
+    std::memcpy(PyArray_DATA(from.array), PyArray_DATA(sums.array), PyArray_NBYTES(sums.array));
+  }
+}
+
+// Copies a sum, unless it is there already.
+void copy_sum(const Sums& sums, const Sums& from, npy_intp i) {
+  if (sums.array != from.array) std::copy_n(from.sum(i), from.digits, sums.sum(i));
+}
+
+}  // namespace
+
+nb::tuple state_format(int type_code) {
+  const SumFormat format = sum_format(format_of_code(type_code));
+  return nb::make_tuple(format.stored_digits, format.exponent);
+}
+
+void update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
+  PyArrayObject* array = as_array(data);
+  const std::optional<Type> type = type_of(array);
+  if (!type) throw nb::type_error("no such element type");
+  const Format& format = format_of(*type);
+  bool is_reduced[kMaxRank] = {};
+  mark_axes(axes, PyArray_NDIM(array), is_reduced);
+  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).stored_digits);
+  if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
+  Request request;
+  request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
+  request.input_type = request.output_type = *type;
+  request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
+  request.checked = false;
+  request.adds = true;
+  add_to_sums(sums, format, plan.reduced.count(), length_of(array, plan),
+              [&](const Sums& target, const Sums& from, Watch* watch) {
+                for_each_item(from.size, watch, [&](npy_intp i) {
+                  copy_sum(target, from, i);
+                  return target.array != from.array;
+                });
+                request.output = reinterpret_cast<std::byte*>(target.sum(0));
+                request.watch = watch;
+                reduce(plan, request, own_threads());
+              });
+}
+
+void merge_sums(nb::handle sums, nb::handle more, int type_code) {
+  const Format& format = format_of_code(type_code);
+  const Sums source(more, format);
+  if (Sums(sums, format).size != source.size) throw nb::value_error("sums do not fit");
+  add_to_sums(sums, format, source.count(), length_of(source.size),
+              [&](const Sums& target, const Sums& from, Watch* watch) {
+                for_each_item(from.size, watch, [&](npy_intp i) {
+                  copy_sum(target, from, i);
+                  add_to_stored(format, target.sum(i), source.sum(i));
+                  return true;
+                });
+              });
+}
+
+nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int output_code,
+                      bool checked) {
+  const Format& format = format_of_code(type_code);
+  const Format& output = format_of_code(output_code);
+  const Sums source(sums, format);
+  if (format.is_float && !output.is_float) throw nb::type_error("no such pair of types");
+  npy_intp lengths[kMaxRank];
+  const int rank = static_cast<int>(shape.size());
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
+  const nb::object result = new_array(output.type, rank, lengths);
+  if (PyArray_SIZE(as_array(result)) != source.size)
+    throw nb::value_error("shape does not fit");
+  char* const results = PyArray_BYTES(as_array(result));
+  const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
+  npy_intp overflow = -1;
+  const Length length = length_of(source.size);
+  run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
+    for_each_item(source.size, watch, [&](npy_intp i) {
+      const std::uint64_t* stored = source.sum(i);
+      // From 2^127 on, a sum of integers no longer knows what it would be as a float.
+      if (output.is_float
+              ? !format.is_float && (stored[1] & kTopBit) != 0
+              : checked && (stored[1] != 0 || (bits < 64 && stored[0] >> bits != 0))) {
+        overflow = i;
+        return false;
+      }
+      const std::uint64_t rounded = round_sum(format, stored, source.digits, output);
+      std::memcpy(results + i * output.bytes, &rounded, output.bytes);
+      return true;
+    });
+  });
+  if (overflow >= 0) {
+    const std::uint64_t* stored = source.sum(overflow);
+    nb::object sum = nb::str("2**127 or more");
+    if ((stored[1] & kTopBit) == 0) sum = int_from({stored[0], stored[1], 0});
+    raise_overflow(as_array(result), overflow, sum);
+  }
+  return result;
+}
+
+bool are_sums(nb::handle sums, int type_code) {
+  const Format& format = format_of_code(type_code);
+  const Sums source(sums, format);
+  bool all = source.count() <= kMostTerms;
+  const Length length = length_of(source.size);
+  run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
+    for_each_item(source.size, watch, [&](npy_intp i) {
+      return all = all && is_stored_sum(format, source.sum(i), source.count());
+    });
+  });
+  return all;
+}
+
+}  // namespace halfulp::python
