@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "pack.h"
+
 namespace halfulp {
 namespace {
 

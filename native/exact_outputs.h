@@ -1,5 +1,6 @@
 // Exact sums of outputs: of one, to be rounded, or added to what a tile of them holds.
-// May include exact_sum.h, dispatch.h, plan.h, read.h, schedule.h and workspace.h only.
+// May include dispatch.h, exact_sum.h, plan.h, read.h, schedule.h and workspace.h only; its
+// source pack.h too.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,6 @@
 #include "formats.h"
 
 namespace halfulp {
-namespace {
 
 template <class T>
 T swap_bytes(T x) {
@@ -94,5 +93,4 @@ inline void widen(std::byte* target, const std::byte* source, std::int64_t rows,
   }
 }
 
-}  // namespace
 }  // namespace halfulp

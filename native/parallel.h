@@ -1,4 +1,4 @@
-// Threads. Its source includes processors.h only.
+// Threads. Includes nothing of halfulp; its source processors.h only.
 #pragma once
 
 #include <cstdint>

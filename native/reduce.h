@@ -1,5 +1,6 @@
 // The whole operator: plan -> kernels -> exact sums where needed -> rounded results.
-// May include parallel.h, plan.h and watch.h only; its source all but the loops of kernels.
+// May include parallel.h, plan.h and watch.h only; its source exact_outputs.h, exact_sum.h,
+// read.h, rounding.h, schedule.h, sum.h and workspace.h too.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Kernels for x86-64 with AVX2, FMA and F16C.
+// Kernels for x86-64 with AVX2, FMA and F16C. May include kernel.h only.
 
 #include <iterator>
 

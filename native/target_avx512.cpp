@@ -1,4 +1,4 @@
-// Kernels for x86-64 with AVX-512 F, BW, DQ and VL.
+// Kernels for x86-64 with AVX-512 F, BW, DQ and VL. May include kernel.h only.
 
 #include <iterator>
 

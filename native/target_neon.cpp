@@ -1,4 +1,4 @@
-// Kernels for AArch64.
+// Kernels for AArch64. May include kernel.h only.
 
 #include <iterator>
 

@@ -1,4 +1,4 @@
-// Kernels for any processor of the architecture.
+// Kernels for any processor of the architecture. May include kernel.h only.
 #define HALFULP_PORTABLE
 #include <iterator>
 

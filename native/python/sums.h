@@ -1,7 +1,6 @@
 // What a SumSquare holds, in an array of uint64: how many squares each sum is of, and then all
 // sums, exact. Python checked the shapes; what would corrupt memory is checked again.
-// Includes nothing of halfulp. Its source may include exact_sum.h, numpy.h, parallel.h and
-// reduce.h only.
+// Includes nothing of halfulp; its source exact_sum.h, numpy.h, parallel.h and reduce.h only.
 #pragma once
 
 #include <nanobind/nanobind.h>
