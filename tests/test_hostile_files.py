@@ -430,7 +430,7 @@ def test_any_state_with_a_right_checksum_is_an_error_or_merges(tmp_path: Path) -
     codes = set()
     plain = Totals(True)
     plain.add("a", SumSquare("float").update(np.ones(3, "f4")))
-    for i in range(600):
+    for i in range(200):
         content = bytearray((some_state() if i % 2 else save_state(plain))[:-4])
         for _ in range(chance.randint(1, 3)):
             start = chance.randrange(len(content))

@@ -206,12 +206,13 @@ def test_a_handler_cannot_change_sums_that_are_being_changed(
             sums.update(more) if change == "update" else sums.merge(two)
         seen.append(sums.count)
 
-    with timer(0.1, handler):
-        sums.update(np.broadcast_to(np.float32(1), 2**28))
+    n = 2**31  # for several times as long as the first look at signals takes to come
+    with halfulp.num_threads(1), timer(0.05, handler):
+        sums.update(np.broadcast_to(np.float32(1), n))
     assert seen == [(1, 4), 1]
-    assert sums.count == 2**28 + 1
-    assert sums.exact() == 2**28 + 4
-    assert sums.update(np.float32([1])).exact() == 2**28 + 5
+    assert sums.count == n + 1
+    assert sums.exact() == n + 4
+    assert sums.update(np.float32([1])).exact() == n + 5
 
 
 def test_ctrl_c_ends_a_program() -> None:
