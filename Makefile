@@ -12,8 +12,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
 
+# A file at a time in each of two processes.
 test: .venv/test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The oldest onnxruntime that works with NumPy 2, and the newest, each out of a folder of
 # its own; with models that skl2onnx makes.
