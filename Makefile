@@ -87,7 +87,8 @@ endef
 
 # The core and ONNX Runtime's library, by GCC's AddressSanitizer and
 # UndefinedBehaviorSanitizer; then threads, by its ThreadSanitizer, without Python. Left
-# out is what limits or fills the memory. CPython is not free of leaks.
+# out is what limits or fills the memory, and a fork while another thread allocates: the
+# sanitizer's allocator then stays locked in the child. CPython is not free of leaks.
 SANITIZED := $(addprefix tests/test_,arrays.py contract.py kernels.py layouts.py state.py \
   numpy_face.py onnxruntime.py threads.py allocations.py interrupts.py)
 sanitize: .venv/harden
@@ -97,7 +98,8 @@ sanitize: .venv/harden
 	timeout 300 build/address/run_cases build/address/cases
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/address/site \
-	  timeout 900 $(BIN)/python -m pytest -x $(SANITIZED) -k "not 2_to_the_31 and not is_copied"
+	  timeout 900 $(BIN)/python -m pytest -x $(SANITIZED) \
+	  -k "not 2_to_the_31 and not is_copied and not during_the_first_call"
 	$(call build,thread,-DHALFULP_SANITIZE=thread)
 	timeout 300 build/thread/run_cases build/address/cases
 
