@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import claims
 import conformance
+from browser import dom_of, needs_chromium
 from halfulp.bench import results
 from halfulp.cases import load
 from halfulp.conformance import report
@@ -55,7 +54,6 @@ def test_no_document_claims_a_speed_that_was_not_measured() -> None:
         assert not re.search(r"(?i)speed of memory|memory speed|blazing", text), path
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 MEASURE = """
 <script>
 const cut = [], texts = [...document.querySelectorAll("text")];
@@ -69,22 +67,14 @@ document.title = `${texts.length} texts, cut off: ${cut.join("; ") || "none"}`;
 </script>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@needs_chromium
 def test_a_browser_cuts_no_text_of_a_picture_off(tmp_path: Path) -> None:
     page = '<!DOCTYPE html><meta charset="utf-8"><title>-</title>'
     for path in claims.pictures():
         for width in (330, 720):
             page += f'<div style="width: {width}px">{path.read_text("utf-8")}</div>'
     (tmp_path / "page.html").write_text(page + MEASURE, "utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    dom = subprocess.run(
-        [str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/profile",
-         (tmp_path / "page.html").as_uri()],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=60,
-    ).stdout  # fmt: skip
+    dom = dom_of(tmp_path / "page.html")
     assert re.search(r"<title>\d{4} texts, cut off: none</title>", dom), dom[:500]
 
 

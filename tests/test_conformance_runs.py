@@ -7,8 +7,6 @@ import html.parser
 import json
 import os
 import re
-import shutil
-import subprocess
 import time
 import unittest
 import warnings
@@ -26,6 +24,7 @@ import pytest
 from onnx.backend.test.loader import load_model_tests
 
 import halfulp.onnx.backend
+from browser import dom_of, needs_chromium
 from fake_backends import MARK
 from halfulp import ArgumentError
 from halfulp.cases import load
@@ -47,7 +46,6 @@ from oracle import bits
 
 TESTS = Path(__file__).parent
 OURS = ("halfulp", "onnxruntime+halfulp")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 VECTOR = Case("test_vector", "random", 18, np.float32([3, 4]))
 SCALAR = Case("test_scalar", "rank0", 18, np.float32(3))
@@ -409,15 +407,11 @@ def test_the_page_escapes_what_a_backend_says() -> None:
     assert text.count("</script>") == 1
 
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
-
-
 def in_browser(text: str, script: str, folder: Path, fragment: str = "") -> Any:
     """What a script gives that runs in a page 390 pixels wide, as JSON.
 
     It may await `settle()`, and `q` finds an element; errors of scripts are told.
     """
-    assert CHROMIUM is not None
     harness = f"""<script>
       const q = (selector) => document.querySelector(selector);
       const settle = () => new Promise((done) => setTimeout(done, 50));
@@ -436,23 +430,8 @@ def in_browser(text: str, script: str, folder: Path, fragment: str = "") -> Any:
         window.onmessage = (event) => told.textContent ||= event.data;
         </script>"""
     )
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={folder / 'profile'}",
-            "--virtual-time-budget=5000",
-            "--dump-dom",
-            frame.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    given = done.stdout.partition('<pre id="told">')[2].partition("</pre>")[0]
+    dom = dom_of(frame, "--virtual-time-budget=5000")
+    given = dom.partition('<pre id="told">')[2].partition("</pre>")[0]
     return json.loads(html.unescape(given))
 
 

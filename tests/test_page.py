@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -25,6 +24,7 @@ from markdown_it import MarkdownIt
 
 import halfulp
 import halfulp.page
+from browser import dom_of, needs_chromium
 from halfulp.cli import main
 from halfulp.page.data import Page, build
 from halfulp.page.documented import documents
@@ -501,21 +501,10 @@ def test_the_same_page_every_time(html: str) -> None:
     assert again.stdout == html
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@needs_chromium
 def test_a_browser_finds_the_sections(html: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    dom = subprocess.run(
-        [str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/profile",
-         (tmp_path / "page.html").as_uri()],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=60,
-    ).stdout  # fmt: skip
+    dom = dom_of(tmp_path / "page.html")
     before, after = Outline(html), Outline(dom)
     # Had the parser had to repair anything, the tree would be another one.
     assert after.headings == before.headings
