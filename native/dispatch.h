@@ -57,7 +57,7 @@ constexpr std::int64_t exact_rows_of(Type type) {
   return std::int64_t{1} << log_exact_rows(type);
 }
 
-// See folds.h.
+// See kernels/folds.h.
 constexpr int part_step(Type type) {
   if (!format_of(type).is_float) return 32;
   return log_exact_rows(type) - (type == Type::float64 ? 50 : 51);
@@ -80,7 +80,7 @@ struct ExactKernel {
 };
 
 // Rounds n sums to `type` where that is easy, else sets open[i] to kOpen; returns whether it
-// set any: see rounding_many.h.
+// set any: see kernels/round_tile.h.
 inline constexpr int kOpen = 0xff;
 struct Rounder {
   Type type;
@@ -89,7 +89,7 @@ struct Rounder {
                    std::uint8_t* open);
 };
 
-// The kernels of one instruction set, in the order of kernels.inc.
+// The kernels of one instruction set, in the order of kernels/kernels.inc.
 struct Target {
   const char* name;
   const Kernel* kernels;

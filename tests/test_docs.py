@@ -212,7 +212,7 @@ def test_sections_that_comments_name_exist() -> None:
 def test_every_section_of_the_proof_is_named_by_code() -> None:
     """A bound without a section, or a section without code, is a slip."""
     code = "".join(
-        file.read_text() for file in sorted((ROOT / "native").glob("*.[hci]*"))
+        file.read_text() for file in sorted((ROOT / "native").rglob("*.[hci]*"))
     )
     table = (DOCS / "exactness.md").read_text().split("| section | code |")[1]
     for anchor in re.findall(r"^\| \[[^]]*\]\(#([\w-]+)\)", table, re.MULTILINE):

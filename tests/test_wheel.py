@@ -123,7 +123,7 @@ def test_the_installed_wheel_works(wheel: Path, tmp_path: Path) -> None:
     def halfulp(*arguments: str) -> str:
         return _run(binaries / "halfulp", *arguments, cwd=tmp_path)
 
-    table = (ROOT / "native/kernels.inc").read_text()
+    table = (ROOT / "native/kernels/kernels.inc").read_text()
     kernels = len(re.findall(r"^(?:KERNEL|EXACT|ROUNDER)\(", table, re.MULTILINE))
     smoke = (binaries / "python", "-I", "-W", "error", "-c", SMOKE, kernels)
     _run(*smoke, cwd=tmp_path)

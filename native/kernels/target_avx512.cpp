@@ -1,8 +1,8 @@
-// Kernels for x86-64 with AVX-512 F, BW, DQ and VL. May include kernel.h only.
+// Kernels for x86-64 with AVX-512 F, BW, DQ and VL. May include table.h only.
 
 #include <iterator>
 
-#include "kernel.h"
+#include "table.h"
 
 namespace halfulp {
 

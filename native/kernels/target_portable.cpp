@@ -1,8 +1,8 @@
-// Kernels for any processor of the architecture. May include kernel.h only.
+// Kernels for any processor of the architecture. May include table.h only.
 #define HALFULP_PORTABLE
 #include <iterator>
 
-#include "kernel.h"
+#include "table.h"
 
 namespace halfulp {
 

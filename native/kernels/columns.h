@@ -3,7 +3,7 @@
 // May include dispatch.h, lanes.h and what that includes only. Internal linkage: see simd.h.
 #pragma once
 
-#include "dispatch.h"
+#include "../dispatch.h"
 #include "lanes.h"
 
 namespace halfulp {

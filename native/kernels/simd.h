@@ -16,7 +16,7 @@
 #include <arm_neon.h>
 #endif
 
-#include "formats.h"
+#include "../formats.h"
 
 namespace halfulp {
 namespace {

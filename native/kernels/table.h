@@ -1,13 +1,13 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, folds.h, rounding_many.h and rows.h only. Internal
+// May include columns.h, dispatch.h, folds.h, round_tile.h and rows.h only. Internal
 // linkage: see simd.h.
 #pragma once
 
+#include "../dispatch.h"
 #include "columns.h"
-#include "dispatch.h"
 #include "folds.h"
-#include "rounding_many.h"
+#include "round_tile.h"
 #include "rows.h"
 
 namespace halfulp {

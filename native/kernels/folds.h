@@ -28,8 +28,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "../dispatch.h"
 #include "columns.h"
-#include "dispatch.h"
 #include "lanes.h"
 
 namespace halfulp {

@@ -3,8 +3,8 @@
 // May include enclosure.h, rounding.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
-#include "enclosure.h"
-#include "rounding.h"
+#include "../enclosure.h"
+#include "../rounding.h"
 #include "simd.h"
 
 namespace halfulp {

@@ -1,13 +1,13 @@
-// Kernels for AArch64. May include kernel.h only.
+// Kernels for x86-64 with AVX2, FMA and F16C. May include table.h only.
 
 #include <iterator>
 
-#include "kernel.h"
+#include "table.h"
 
 namespace halfulp {
 
-extern const Target target_neon;
-const Target target_neon = {"neon",
+extern const Target target_avx2;
+const Target target_avx2 = {"avx2",
                             kKernels,
                             std::size(kKernels),
                             kExactKernels,

@@ -3,7 +3,7 @@
 // May include enclosure.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
-#include "enclosure.h"
+#include "../enclosure.h"
 #include "simd.h"
 
 namespace halfulp {
