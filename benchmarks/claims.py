@@ -23,7 +23,7 @@ import conformance
 from halfulp.bench import report
 from halfulp.bench.plot import draw
 from halfulp.bench.results import Measured, Run, load
-from halfulp.conformance import report as conformance_report
+from halfulp.conformance.report import terminal as conformance_report
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from halfulp.conformance.known import known_failure
+from halfulp.conformance.cases.suite import all_cases
+from halfulp.conformance.known_failures import known_failure
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.runner import cases_for
-from halfulp.conformance.suite import all_cases
 from halfulp.conformance.verdicts import EXACT, Verdict
 
 RESULTS = Path(__file__).resolve().parent / "results"

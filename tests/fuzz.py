@@ -18,7 +18,7 @@ import gmpy2
 import numpy as np
 
 import halfulp
-from halfulp.conformance import hard_rows
+from halfulp.conformance.cases import hard_rows
 from oracle import (
     CONFIGURATIONS,
     FLOATS,

@@ -17,7 +17,7 @@ import numpy as np
 
 import halfulp
 from halfulp.conformance.bits import EMAX
-from halfulp.conformance.cases import Case
+from halfulp.conformance.cases.case import Case
 from halfulp.exact import round_exact
 from halfulp.spec.rules import reduced_axes
 from oracle import PRECISION, bits, from_bits

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import onnx.parser
 
-from halfulp.cases import load
-from halfulp.conformance.models import reduce_model as reduce_model
-from halfulp.conformance.recorded import report_array
+from halfulp.conformance.cases.models import reduce_model as reduce_model
+from halfulp.conformance.cases.recorded import report_array
 from halfulp.element_types import ELEMENT_TYPES
+from halfulp.records import load
 
 DTYPES = {element.name: element.dtype for element in ELEMENT_TYPES}
 REPORTS = load("public_reports")

@@ -12,10 +12,10 @@ import claims
 import conformance
 from browser import dom_of, needs_chromium
 from halfulp.bench import results
-from halfulp.cases import load
-from halfulp.conformance import report
+from halfulp.conformance.cases.suite import all_cases
+from halfulp.conformance.report import terminal as report
 from halfulp.conformance.results import to_json
-from halfulp.conformance.suite import all_cases
+from halfulp.records import load
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,9 +15,9 @@ import onnx
 import pytest
 
 import halfulp
-from halfulp.conformance.cases import CLASSES, INVALID, WRONG_OPSET, Case
-from halfulp.conformance.outcomes import Answer, Crashed, Hung, Outcome, Refused
-from halfulp.conformance.suite import all_cases, choose, quick
+from halfulp.conformance.backends.outcomes import Answer, Crashed, Hung, Outcome, Refused
+from halfulp.conformance.cases.case import CLASSES, INVALID, WRONG_OPSET, Case
+from halfulp.conformance.cases.suite import all_cases, choose, quick
 from halfulp.conformance.verdicts import VERDICTS, judge
 from halfulp.errors import ArgumentError
 from halfulp.onnx import run_model

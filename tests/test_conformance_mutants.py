@@ -10,9 +10,9 @@ from functools import cache
 
 import pytest
 
-from halfulp.conformance.cases import Case
-from halfulp.conformance.outcomes import Answer
-from halfulp.conformance.suite import all_cases, quick
+from halfulp.conformance.backends.outcomes import Answer
+from halfulp.conformance.cases.case import Case
+from halfulp.conformance.cases.suite import all_cases, quick
 from halfulp.conformance.verdicts import EXACT, judge
 from mutant_backends import CONDITIONS, MUTANTS, Facts, Mutant
 from oracle import bits

@@ -27,21 +27,21 @@ import halfulp.onnx.backend
 from browser import dom_of, needs_chromium
 from fake_backends import MARK
 from halfulp import ArgumentError
-from halfulp.cases import load
 from halfulp.cli import main
-from halfulp.conformance import page
-from halfulp.conformance.backends import BACKENDS
-from halfulp.conformance.cases import INVALID, WRONG_OPSET, Case
-from halfulp.conformance.export import export
-from halfulp.conformance.known import explains
-from halfulp.conformance.outcomes import Answer, Crashed, Refused, one_line
-from halfulp.conformance.report import details, junit
+from halfulp.conformance.backends.outcomes import Answer, Crashed, Refused, one_line
+from halfulp.conformance.backends.registry import BACKENDS
+from halfulp.conformance.cases.case import INVALID, WRONG_OPSET, Case
+from halfulp.conformance.cases.export import export
+from halfulp.conformance.cases.suite import all_cases, choose, quick
+from halfulp.conformance.cases.why import explain
+from halfulp.conformance.known_failures import explains
+from halfulp.conformance.report import page
+from halfulp.conformance.report.elements import lines_of
+from halfulp.conformance.report.terminal import details, junit
 from halfulp.conformance.results import Run, result_of
 from halfulp.conformance.runner import run_cases
-from halfulp.conformance.suite import all_cases, choose, quick
-from halfulp.conformance.terms import lines_of
 from halfulp.conformance.verdicts import EXACT, VERDICTS
-from halfulp.conformance.why import explain
+from halfulp.records import load
 from oracle import bits
 
 TESTS = Path(__file__).parent

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp.conformance import hard_rows
+from halfulp.conformance.cases import hard_rows
 from halfulp.spec.rules import VERSIONS, normalize_axes, version_for
 from oracle import FLOATS, TYPES, assert_same_bits, bits, expected, from_bits
 

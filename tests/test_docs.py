@@ -22,7 +22,7 @@ import claims
 import conformance as stored
 from contrast import contrast
 from halfulp import cli
-from halfulp.conformance.summary import matrix
+from halfulp.conformance.report.summary import matrix
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS
 from halfulp.html import DARK, LIGHT
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp.conformance import hard_rows
+from halfulp.conformance.cases import hard_rows
 from oracle import (
     BFLOAT16,
     FLOATS,

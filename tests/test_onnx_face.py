@@ -1,6 +1,6 @@
 """reduce_sum_square on the worked examples of the operator's documentation.
 
-seed_examples.json of halfulp.cases holds the sixteen examples that two documentation
+seed_examples.json of halfulp.records holds the sixteen examples that two documentation
 sites show for version 18, as printed there: float32 in NumPy's shortest form, which
 reads back exactly.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp.cases import load
+from halfulp.records import load
 from oracle import assert_same_bits, expected
 
 EXAMPLES = load("seed_examples")

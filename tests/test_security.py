@@ -32,8 +32,8 @@ ALLOWED = {
     "bench/memory.py": {"eval"},
     # A backend under test runs in a process of its own, which may crash. It is the one
     # that was named on the command line, as module:attribute.
-    "conformance/child.py": {"subprocess"},
-    "conformance/backends.py": {"import_module"},
+    "conformance/backends/child.py": {"subprocess"},
+    "conformance/backends/registry.py": {"import_module"},
     # Each command runs in a child of the same program, which may crash.
     "guard.py": {"os.fork"},
     # zarr or h5py.

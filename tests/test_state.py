@@ -25,7 +25,7 @@ from hypothesis import given
 
 import halfulp
 from halfulp import SumSquare, _core
-from halfulp.conformance import hard_rows
+from halfulp.conformance.cases import hard_rows
 from halfulp.exact import exact_sum_square, round_exact
 from oracle import (
     CONFIGURATIONS,

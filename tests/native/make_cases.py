@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from halfulp.conformance import hard_rows
+from halfulp.conformance.cases import hard_rows
 from halfulp.element_types import element_type
 from oracle import FLOATS, INTEGERS, expected
 

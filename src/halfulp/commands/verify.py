@@ -21,7 +21,7 @@ from halfulp.terminal import csv_text, open_console, print_line, print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from halfulp.conformance.cases import Case
+    from halfulp.conformance.cases.case import Case
     from halfulp.conformance.results import Run
 
 # More processes than that gain little, and some backends are large.
@@ -114,11 +114,11 @@ def verify(
 
     Example:  halfulp verify onnxruntime reference --html report.html
     """
-    from halfulp.conformance.backends import check_backend
-    from halfulp.conformance.export import check_folder
-    from halfulp.conformance.export import export as write_cases
-    from halfulp.conformance.suite import choose, find
-    from halfulp.conformance.suite import quick as first_of_each
+    from halfulp.conformance.backends.registry import check_backend
+    from halfulp.conformance.cases.export import check_folder
+    from halfulp.conformance.cases.export import export as write_cases
+    from halfulp.conformance.cases.suite import choose, find
+    from halfulp.conformance.cases.suite import quick as first_of_each
 
     names = list(dict.fromkeys(backends or ()))
     for name in names:
@@ -197,8 +197,8 @@ def _run(
 
 def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> None:
     """Write the files that were asked for."""
-    from halfulp.conformance import report
-    from halfulp.conformance.page import page
+    from halfulp.conformance.report import terminal as report
+    from halfulp.conformance.report.page import page
     from halfulp.conformance.results import to_json
 
     contents: dict[str, Callable[[], bytes]] = {
@@ -214,7 +214,7 @@ def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> N
 
 
 def _show(runs: Sequence[Run], console: Console) -> None:
-    from halfulp.conformance import report
+    from halfulp.conformance.report import terminal as report
 
     for run in runs:
         print_table(console, report.matrix_table(run))
@@ -234,7 +234,7 @@ def _show(runs: Sequence[Run], console: Console) -> None:
 
 def _show_details(runs: Sequence[Run], console: Console) -> None:
     """Show all about each case, for each backend."""
-    from halfulp.conformance import report
+    from halfulp.conformance.report import terminal as report
 
     for run in runs:
         for result in run.results:

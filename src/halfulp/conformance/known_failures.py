@@ -1,6 +1,6 @@
-"""What is known to be wrong in backends: known_failures.json of halfulp.cases.
+"""What is known to be wrong in backends: known_failures.json of halfulp.records.
 
-May import halfulp.cases and cases only.
+May import records and cases only.
 
 The file maps each backend to the release that was looked at and to what fails in it: a
 reason, the verdicts that it explains, the types in which it shows, and the classes and
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from halfulp.cases import load
-from halfulp.conformance.cases import Case
+from halfulp.conformance.cases.case import Case
+from halfulp.records import load
 
 
 def known_failure(backend: str, case: Case, verdict: str) -> str | None:

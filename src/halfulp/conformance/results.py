@@ -1,6 +1,6 @@
 """The results of a run of cases, as data.
 
-May import backends, bits, cases, known, outcomes and verdicts only.
+May import bits, cases, backends.outcomes, known_failures and verdicts only.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.conformance.backends.outcomes import Answer, Outcome
 from halfulp.conformance.bits import Array, bits_text
-from halfulp.conformance.cases import Case
-from halfulp.conformance.known import known_failure
-from halfulp.conformance.outcomes import Answer, Outcome
+from halfulp.conformance.cases.case import Case
+from halfulp.conformance.known_failures import known_failure
 from halfulp.conformance.verdicts import EXACT, Verdict, judge
 
 # As many elements of an array are shown.

@@ -1,6 +1,6 @@
 """Runs cases over a backend.
 
-May import backends, cases, child and results only.
+May import backends, cases and results only.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from halfulp.conformance.backends import BACKENDS
-from halfulp.conformance.cases import Case
-from halfulp.conformance.child import Child
+from halfulp.conformance.backends.child import Child
+from halfulp.conformance.backends.registry import BACKENDS
+from halfulp.conformance.cases.case import Case
 from halfulp.conformance.results import Result, Run, result_of
 
 # As many cases are worth a process: starting one takes a second.

@@ -1,6 +1,6 @@
 """Judges what a backend did with a case.
 
-May import bits, cases, exact and outcomes only; in particular not the kernels.
+May import bits, cases and backends.outcomes only; in particular not the kernels.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.conformance.backends.outcomes import Answer, Crashed, Outcome, Refused
 from halfulp.conformance.bits import PRECISION, Array, bits
-from halfulp.conformance.cases import Case
-from halfulp.conformance.outcomes import Answer, Crashed, Outcome, Refused
+from halfulp.conformance.cases.case import Case
 
 EXACT = "exact"
 ULPS = "ulps"

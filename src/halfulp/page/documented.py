@@ -1,6 +1,6 @@
 """Where public documentation of ReduceSumSquare has other words than the installed onnx.
 
-May import cases and spec. The words are those of cases/documented_texts.json, which
+May import records and spec. The words are those of records/documented_texts.json, which
 were made from releases of onnx (Apache-2.0) that nobody has at hand any more.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from halfulp.cases import load
+from halfulp.records import load
 from halfulp.spec.differences import TextDifference, compare
 from halfulp.spec.schemas import Attribute, Parameter, Schema, TypeConstraint
 

@@ -1,6 +1,6 @@
 """Worked examples of an operator, from ONNX's node tests.
 
-May import cases, json_values, spec and onnx.evaluate. ReduceSumSquare has seven more
+May import records, json_values, spec and onnx.evaluate. ReduceSumSquare has seven more
 in seed_examples.json: the sixteen that public documentation shows. Its outputs are
 computed by halfulp when they are asked for; those of other operators are the ones
 that ONNX recorded.
@@ -23,9 +23,9 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 
-from halfulp.cases import load
 from halfulp.json_values import plain
 from halfulp.onnx.evaluate import run_model
+from halfulp.records import load
 from halfulp.spec.rules import OPERATOR
 from halfulp.spec.schemas import Value, attribute_value
 

@@ -1,6 +1,6 @@
 """Runs a backend in a process of its own, which may crash or hang.
 
-May import errors, processes, backends, cases and outcomes only; and onnx.
+May import errors, processes, cases, outcomes and registry only; and onnx.
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ from typing import IO, Any
 
 import onnx
 
-from halfulp.conformance.backends import BACKENDS
-from halfulp.conformance.cases import Case
-from halfulp.conformance.outcomes import Answer, Crashed, Hung, Outcome, Refused, one_line
+from halfulp.conformance.backends.outcomes import (
+    Answer,
+    Crashed,
+    Hung,
+    Outcome,
+    Refused,
+    one_line,
+)
+from halfulp.conformance.backends.registry import BACKENDS
+from halfulp.conformance.cases.case import Case
 from halfulp.errors import ArgumentError
 from halfulp.processes import ending
 
@@ -69,7 +76,7 @@ class Child:
             return
         # What is not known by name may lie in the working folder; the rest must not.
         safe = ["-P"] if self._backend in BACKENDS else []
-        module = "halfulp.conformance.worker"
+        module = "halfulp.conformance.backends.worker"
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed by _end
         self._process = subprocess.Popen(
             [sys.executable, *safe, "-m", module, self._backend],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.cases import INVALID, WRONG_OPSET
+from halfulp.conformance.cases.case import INVALID, WRONG_OPSET
 from halfulp.errors import ArgumentError, HalfulpError
 
 if TYPE_CHECKING:

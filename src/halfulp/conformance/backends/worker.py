@@ -1,6 +1,6 @@
 """The process that runs a backend: a request for each case on stdin, an answer on stdout.
 
-May import errors, processes, backends and outcomes only; and onnx. Started by child.py.
+May import errors, processes, outcomes and registry only; and onnx. Started by child.py.
 
 A request is a line of JSON, {"model": n, "inputs": [[name, n], ...]}, and then as many
 bytes of a ModelProto and of TensorProtos. The answer is a line of JSON: {"refused":
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from halfulp.conformance.backends import Run, prepare
-from halfulp.conformance.outcomes import one_line
+from halfulp.conformance.backends.outcomes import one_line
+from halfulp.conformance.backends.registry import Run, prepare
 from halfulp.errors import HalfulpError
 from halfulp.processes import take_stdout
 

@@ -1,7 +1,7 @@
 """A case: one node, its input and the one right result.
 
-May import element_types, exact, spec.rules, bits, models and why only; in particular
-not the kernels.
+May import element_types, exact, spec, bits, models and why only; in particular not
+the kernels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.why import explain, reduction
+from halfulp.conformance.cases.why import explain, reduction
 from halfulp.element_types import element_type
 from halfulp.exact import exact_sum_square, round_exact
 from halfulp.spec.rules import reduced_axes, reduced_shape, version_for
@@ -68,7 +68,7 @@ class Case:
     opset : int
     data : numpy.ndarray
     form : str
-        One of `halfulp.conformance.models.FORMS`.
+        One of `halfulp.conformance.cases.models.FORMS`.
     axes : list of int, numpy.ndarray or None
         An array where it is not of int64.
     keepdims, noop_with_empty_axes : int or None
@@ -184,7 +184,7 @@ class Case:
 
     def model(self) -> tuple[ModelProto, dict[str, Array]]:
         """Return the model, and the inputs to feed."""
-        from halfulp.conformance.models import reduce_model
+        from halfulp.conformance.cases.models import reduce_model
 
         shape = None if self.expected is None else self.expected.shape
         return reduce_model(

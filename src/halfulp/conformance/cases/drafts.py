@@ -1,6 +1,6 @@
 """What the generators of cases have in common.
 
-May import bits and spec.rules only.
+May import bits and spec only.
 """
 
 from __future__ import annotations

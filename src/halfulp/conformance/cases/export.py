@@ -1,6 +1,6 @@
 """Writes cases in the layout of ONNX's backend tests, for any language.
 
-May import errors, limits, output, cases and results only; and onnx.
+May import errors, limits, output and case only; and onnx.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import onnx
 
 import halfulp
 from halfulp import limits
-from halfulp.conformance.cases import Case
+from halfulp.conformance.cases.case import Case
 from halfulp.errors import ArgumentError
 from halfulp.output import temporary_beside, writable, write_errors
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance import hard_rows
 from halfulp.conformance.bits import EMAX, PRECISION, Array, least_exponent
-from halfulp.conformance.drafts import Hard, Terms
-from halfulp.conformance.why import threshold
+from halfulp.conformance.cases import hard_rows
+from halfulp.conformance.cases.drafts import Hard, Terms
+from halfulp.conformance.cases.why import threshold
 
 DType = np.dtype[Any]
 Generator = np.random.Generator

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.drafts import Hard, Terms
+from halfulp.conformance.cases.drafts import Hard, Terms
 
 DType = np.dtype[Any]
 Generator = np.random.Generator

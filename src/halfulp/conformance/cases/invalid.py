@@ -1,6 +1,6 @@
 """Models that break the rules of their version: a backend must refuse them.
 
-May import cases, drafts and spec.rules only. Only what the specification itself
+May import spec, case and drafts only. Only what the specification itself
 forbids is here.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.cases import INVALID, WRONG_OPSET
-from halfulp.conformance.drafts import Draft, small_values
+from halfulp.conformance.cases.case import INVALID, WRONG_OPSET
+from halfulp.conformance.cases.drafts import Draft, small_values
 from halfulp.spec.rules import OperatorVersion
 
 DType = np.dtype[Any]

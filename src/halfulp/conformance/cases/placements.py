@@ -1,6 +1,6 @@
 """Where the hard sums of a case lie: layout, outputs, terms, and places among the terms.
 
-May import bits, drafts and spec.rules only.
+May import bits, drafts and spec only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.drafts import Draft, Hard
+from halfulp.conformance.cases.drafts import Draft, Hard
 from halfulp.spec.rules import VERSIONS, OperatorVersion
 
 DType = np.dtype[Any]

@@ -1,6 +1,6 @@
 """The cases that stand in files: documented examples and public reports.
 
-May import element_types, spec.rules, halfulp.cases, bits and cases only.
+May import element_types, records, spec, bits and case only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.cases import load
 from halfulp.conformance.bits import Array, from_bits
-from halfulp.conformance.cases import INVALID, WRONG_OPSET, Case
+from halfulp.conformance.cases.case import INVALID, WRONG_OPSET, Case
 from halfulp.element_types import ELEMENT_TYPES
+from halfulp.records import load
 from halfulp.spec.rules import version_for
 
 _DTYPES = {element.name: element.dtype for element in ELEMENT_TYPES}

@@ -1,6 +1,6 @@
 """Cases of structure: axes, flags, ranks, empty dimensions, opsets.
 
-May import bits, drafts, recorded and spec.rules only. All types hold the results, so
+May import bits, drafts, recorded and spec only. All types hold the results, so
 that a wrong one has no excuse in rounding.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.drafts import Draft, small_values
-from halfulp.conformance.recorded import examples
+from halfulp.conformance.cases.drafts import Draft, small_values
+from halfulp.conformance.cases.recorded import examples
 from halfulp.spec.rules import OperatorVersion
 
 _SHAPE = (2, 3, 4)

@@ -1,6 +1,6 @@
 """All cases, in an order and under names that stay.
 
-May import the modules that make cases, element_types and spec.rules only.
+May import errors, element_types, spec and the modules beside it that make cases.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.cases import WRONG_OPSET, Case
-from halfulp.conformance.drafts import Draft, plain_form, small_values
-from halfulp.conformance.floats import DType, hard_floats
-from halfulp.conformance.forms import STRUCTURES
-from halfulp.conformance.integers import hard_integers
-from halfulp.conformance.invalid import invalid
-from halfulp.conformance.placements import place
-from halfulp.conformance.recorded import reports
+from halfulp.conformance.cases.case import WRONG_OPSET, Case
+from halfulp.conformance.cases.drafts import Draft, plain_form, small_values
+from halfulp.conformance.cases.floats import DType, hard_floats
+from halfulp.conformance.cases.integers import hard_integers
+from halfulp.conformance.cases.invalid import invalid
+from halfulp.conformance.cases.placements import place
+from halfulp.conformance.cases.recorded import reports
+from halfulp.conformance.cases.structures import STRUCTURES
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
 from halfulp.spec.rules import VERSIONS, OperatorVersion

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from halfulp.conformance.bits import Array, bits, bits_text
-from halfulp.conformance.cases import Case
+from halfulp.conformance.cases.case import Case
 
 # As many terms are shown at each end, and as many of the hard ones from each of theirs.
 _ENDS = 4

@@ -1,6 +1,6 @@
 """Runs as one page of HTML: what failed first, every case explained, and matrices.
 
-May import backends, bits, cases, html, report, results, summary, terms, verdicts and why
+May import html, backends, bits, cases, results, verdicts, elements, summary and terminal
 only.
 Its style and script are the files page.css and page.js beside it.
 """
@@ -13,12 +13,12 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from halfulp.conformance.backends import describe
+from halfulp.conformance.backends.registry import describe
 from halfulp.conformance.bits import Array
-from halfulp.conformance.cases import CLASSES, Case
-from halfulp.conformance.report import LEGEND
-from halfulp.conformance.results import Result, Run, first_values
-from halfulp.conformance.summary import (
+from halfulp.conformance.cases.case import CLASSES, Case
+from halfulp.conformance.cases.why import explain, hardest
+from halfulp.conformance.report.elements import lines_of
+from halfulp.conformance.report.summary import (
     SHORT_TYPES,
     TOLERANCE,
     TYPES,
@@ -27,9 +27,9 @@ from halfulp.conformance.summary import (
     matrix,
     totals,
 )
-from halfulp.conformance.terms import lines_of
+from halfulp.conformance.report.terminal import LEGEND
+from halfulp.conformance.results import Result, Run, first_values
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
-from halfulp.conformance.why import explain, hardest
 from halfulp.html import document, escape
 
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
@@ -47,7 +47,7 @@ def page(runs: Sequence[Run], command: str) -> str:
     command : str
         What to type for such a page.
     """
-    folder = importlib.resources.files("halfulp.conformance")
+    folder = importlib.resources.files("halfulp.conformance.report")
     # "<" could end the script; in JSON it stands in strings only.
     data = json.dumps(_data(runs)).replace("<", "\\u003c")
     script = (folder / "page.js").read_text("utf-8")

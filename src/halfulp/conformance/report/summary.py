@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from halfulp.conformance.cases import CLASSES
+from halfulp.conformance.cases.case import CLASSES
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, ULPS, VERDICTS
 from halfulp.element_types import ELEMENT_TYPES

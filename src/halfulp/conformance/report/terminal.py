@@ -1,7 +1,6 @@
 """Runs as tables for the terminal, as Markdown and as JUnit's XML.
 
-May import backends, bits, cases, results, summary, terms, verdicts and why only; and
-rich.
+May import backends, bits, cases, results, verdicts, elements and summary only; and rich.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.backends import describe
+from halfulp.conformance.backends.registry import describe
 from halfulp.conformance.bits import Array, bits_text
-from halfulp.conformance.cases import CLASSES
-from halfulp.conformance.results import Result, Run
-from halfulp.conformance.summary import (
+from halfulp.conformance.cases.case import CLASSES
+from halfulp.conformance.cases.why import explain, hardest
+from halfulp.conformance.report.elements import lines_of
+from halfulp.conformance.report.summary import (
     SHORT_TYPES,
     TYPES,
     classes_in,
     matrix,
     totals,
 )
-from halfulp.conformance.terms import lines_of
+from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import CRASHED, EXACT, HUNG, REFUSED, ULPS, VERDICTS
-from halfulp.conformance.why import explain, hardest
 
 _INTRODUCTION = (
     "What backends give on the cases of `halfulp verify`: inputs of ReduceSumSquare that "

@@ -1,0 +1,1 @@
+"""Backends by name, and asking one in a process of its own."""

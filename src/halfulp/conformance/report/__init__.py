@@ -1,0 +1,1 @@
+"""What came of runs: for the terminal, as Markdown, for a CI service, as a page."""
