@@ -72,3 +72,12 @@ def test_no_files_include_each_other_in_a_circle() -> None:
 def test_a_file_has_at_most_400_lines(path: Path) -> None:
     lines = len(path.read_text().splitlines())
     assert lines <= 400 or path.name in LONG
+
+
+def test_operators_are_named_in_the_table_only() -> None:
+    table = (NATIVE / "reductions.inc").read_text()
+    names = re.findall(r'^REDUCTION\(\w+, "(\w+)"', table, re.MULTILINE)
+    assert names
+    for path in FILES:
+        text = path.read_text()
+        assert not [name for name in names if name in text], _name(path)

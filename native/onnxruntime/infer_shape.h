@@ -1,6 +1,6 @@
 // The shape of the result, as far as it follows from what ONNX Runtime tells before a run. It
 // tells an axes input's shape, not its values, even where they are constant.
-// May include abi.h and plan.h only.
+// May include abi.h, plan.h and reductions.h only.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../plan.h"
+#include "../reductions.h"
 #include "abi.h"
 
 namespace halfulp::onnxruntime {
@@ -19,18 +20,22 @@ namespace halfulp::onnxruntime {
 // and the words for what breaks them.
 class ShapeInference {
  public:
-  ShapeInference(Api api, OrtShapeInferContext* context) : api_(api), context_(context) {}
+  ShapeInference(Api api, const Versions& versions, OrtShapeInferContext* context)
+      : api_(api), versions_(versions), context_(context) {}
 
   void run() {
     std::int64_t keepdims = 1, noop_with_empty_axes = 0;
-    if (!read_data() || !read("keepdims", kInt, &keepdims, 1) ||
+    if (!read_data() || !read("keepdims", kInt, &keepdims, 1)) return;
+    if (versions_.have_noop_with_empty_axes() &&
         !read("noop_with_empty_axes", kInt, &noop_with_empty_axes, 1)) {
       return;
     }
     std::int64_t axes[kMaxRank];
     std::size_t count = 0;
-    if (!read("axes", kInts, axes, kMaxRank, &count)) return;
-    const std::int64_t given = length_of_axes_input();
+    if (versions_.have(AxesPlace::attribute) && !read("axes", kInts, axes, kMaxRank, &count)) {
+      return;
+    }
+    const std::int64_t given = versions_.have(AxesPlace::input) ? length_of_axes_input() : 0;
     const bool is_known = given == 0;
     bool is_reduced[kMaxRank] = {};
     for (std::size_t i = 0; i < count; ++i) {
@@ -134,6 +139,7 @@ class ShapeInference {
   }
 
   Api api_;
+  const Versions& versions_;
   OrtShapeInferContext* context_;
   int type_ = 0;
   std::size_t rank_ = 0;

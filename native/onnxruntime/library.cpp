@@ -1,5 +1,5 @@
-// ReduceSumSquare inside ONNX Runtime: the library that sessions load. No arithmetic.
-// May include abi.h, infer_shape.h, node.h, reduce.h and runtime.h only.
+// The reductions inside ONNX Runtime: the library that sessions load. No arithmetic.
+// May include abi.h, infer_shape.h, node.h, reduce.h, reductions.h and runtime.h only.
 //
 // An operator of the domain "" takes the place of the runtime's own. Operators of one name
 // must agree in their inputs, so there is one for each element type, for all versions: the
@@ -14,6 +14,7 @@
 #endif
 
 #include "../reduce.h"
+#include "../reductions.h"
 #include "abi.h"
 #include "infer_shape.h"
 #include "node.h"
@@ -26,23 +27,27 @@ namespace {
 // goes where a copy of them goes; a session refuses a domain that was added twice.
 constexpr char kRegistered[] = "halfulp.registered";
 
-// The operator of one element type, in one runtime.
+// A reduction's operator of one element type, in one runtime.
 struct Operator : OrtCustomOp {
-  Type type;
-  const OrtApi* runtime;
+  const Reduction& reduction;
+  const Type type;
+  const OrtApi* const runtime;
 
-  Operator(Type of, const OrtApi* in) : OrtCustomOp{}, type(of), runtime(in) {
+  Operator(const Reduction& row, Type of, const OrtApi* in)
+      : OrtCustomOp{}, reduction(row), type(of), runtime(in) {
     const auto zero = [](const OrtCustomOp*) { return 0; };
     const auto zero_at = [](const OrtCustomOp*, std::size_t) { return 0; };
     version = kApiVersion;
-    GetName = [](const OrtCustomOp*) { return kName; };
+    GetName = [](const OrtCustomOp* op) { return of_op(op).reduction.operator_name; };
     GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
     GetInputType = [](const OrtCustomOp* op, std::size_t i) {
-      return static_cast<int>(i == 0 ? type_of(op) : Type::int64);
+      return static_cast<int>(i == 0 ? of_op(op).type : Type::int64);
     };
-    GetInputTypeCount = [](const OrtCustomOp*) { return std::size_t{2}; };
+    GetInputTypeCount = [](const OrtCustomOp* op) {
+      return std::size_t{of_op(op).reduction.versions.have(AxesPlace::input) ? 2U : 1U};
+    };
     GetOutputType = [](const OrtCustomOp* op, std::size_t) {
-      return static_cast<int>(type_of(op));
+      return static_cast<int>(of_op(op).type);
     };
     GetOutputTypeCount = [](const OrtCustomOp*) { return std::size_t{1}; };
     GetInputCharacteristic = [](const OrtCustomOp*, std::size_t i) { return i == 0 ? 0 : 1; };
@@ -56,8 +61,9 @@ struct Operator : OrtCustomOp {
     // Older runtimes crash before they call it, where an input has the empty name.
     if (runtime_of(in).is_newer) {
       InferOutputShapeFn = [](const OrtCustomOp* op, OrtShapeInferContext* context) {
-        const Api api(static_cast<const Operator*>(op)->runtime);
-        return guarded(api, [&] { ShapeInference(api, context).run(); });
+        const Api api(of_op(op).runtime);
+        return guarded(
+            api, [&] { ShapeInference(api, of_op(op).reduction.versions, context).run(); });
       };
     }
     // Not 1, or runtimes before 1.27 would take their own kernels for this operator's when
@@ -66,7 +72,9 @@ struct Operator : OrtCustomOp {
     GetEndVersion = [](const OrtCustomOp*) { return std::numeric_limits<int>::max(); };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info,
                         void** kernel) {
-      return guarded(Api(api), [&] { *kernel = new Node(api, type_of(op), info); });
+      return guarded(Api(api), [&] {
+        *kernel = new Node(api, of_op(op).reduction, of_op(op).type, info);
+      });
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
       const Node& node = *static_cast<const Node*>(kernel);
@@ -75,7 +83,9 @@ struct Operator : OrtCustomOp {
     KernelDestroy = [](void* kernel) { delete static_cast<Node*>(kernel); };
   }
 
-  static Type type_of(const OrtCustomOp* op) { return static_cast<const Operator*>(op)->type; }
+  static const Operator& of_op(const OrtCustomOp* op) {
+    return *static_cast<const Operator*>(op);
+  }
 };
 
 // The domain and the operators in it, for as long as the process lives.
@@ -84,8 +94,11 @@ OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
   OrtCustomOpDomain* domain = nullptr;
   check(api(CreateCustomOpDomain, "", &domain));
   try {
-    for (const Format& format : kFormats) {
-      check(api(CustomOpDomain_Add, domain, new Operator(format.type, runtime)));
+    for (const Reduction& reduction : kReductions) {
+      for (const Format& format : kFormats) {
+        if (!(reduction.versions.types() & set_of(format.type))) continue;
+        check(api(CustomOpDomain_Add, domain, new Operator(reduction, format.type, runtime)));
+      }
     }
   } catch (...) {
     api(ReleaseCustomOpDomain, domain);

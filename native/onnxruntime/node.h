@@ -1,5 +1,5 @@
-// The kernel of one node of ReduceSumSquare: attributes and inputs checked, then one reduction.
-// May include abi.h, parallel.h, reduce.h and runtime.h only.
+// The kernel of one node of a reduction: attributes and inputs checked, then one call.
+// May include abi.h, parallel.h, reduce.h, reductions.h and runtime.h only.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,11 @@
 
 #include "../parallel.h"
 #include "../reduce.h"
+#include "../reductions.h"
 #include "abi.h"
 #include "runtime.h"
 
 namespace halfulp::onnxruntime {
-
-inline constexpr char kName[] = "ReduceSumSquare";
 
 // The session's threads. How many they are the runtime does not tell: those that it lacks
 // run after the others, and find all work done.
@@ -52,12 +51,14 @@ std::string text_of(Get get) {
   return text;
 }
 
-// The kernel of one node.
+// The kernel of one node. Which version it is of the runtime does not tell: it may have what
+// any of them has.
 class Node {
  public:
-  Node(const OrtApi* runtime, Type type, const OrtKernelInfo* info)
+  Node(const OrtApi* runtime, const Reduction& reduction, Type type, const OrtKernelInfo* info)
       : api_(runtime), is_newer_(runtime_of(runtime).is_newer), type_(type) {
     const Api api = api_;
+    const Versions& versions = reduction.versions;
     const std::string name = text_of([&](char* text, std::size_t* size) {
       return api(KernelInfo_GetNodeName, info, text, size);
     });
@@ -65,17 +66,19 @@ class Node {
       return api(KernelInfo_GetOutputName, info, 0, text, size);
     });
     where_ = name.empty() ? "node (output '" + output + "')" : "node '" + name + "'";
-    where_ += std::string(" (") + kName + "): ";
+    where_ += std::string(" (") + reduction.operator_name + "): ";
 
     keepdims_ = flag(info, "keepdims", true);
-    noop_with_empty_axes_ = flag(info, "noop_with_empty_axes", false);
+    noop_with_empty_axes_ =
+        versions.have_noop_with_empty_axes() && flag(info, "noop_with_empty_axes", false);
     std::size_t inputs = 0;
     check(api(KernelInfo_GetInputCount, info, &inputs));
-    axes_are_input_ = inputs > 1 && !text_of([&](char* text, std::size_t* size) {
-                                       return api(KernelInfo_GetInputName, info, 1, text, size);
-                                     }).empty();
+    axes_are_input_ = versions.have(AxesPlace::input) && inputs > 1 &&
+                      !text_of([&](char* text, std::size_t* size) {
+                         return api(KernelInfo_GetInputName, info, 1, text, size);
+                       }).empty();
     std::size_t size = 0;
-    if (has(info, "axes", &size)) {
+    if (versions.have(AxesPlace::attribute) && has(info, "axes", &size)) {
       if (axes_are_input_) {
         fail("axes is given as attribute and as input; allowed: one of them");
       }

@@ -1,7 +1,7 @@
 // The Python module halfulp._core: arrays in, arrays out. No arithmetic.
-// May include dispatch.h, parallel.h, processors.h, reduce.h and what is in this folder only,
-// besides nanobind's and NumPy's C interfaces. Arguments are taken in no type that nanobind
-// makes by allocating: it does not expect that to fail.
+// May include dispatch.h, parallel.h, processors.h, reduce.h, reductions.h and what is in this
+// folder only, besides nanobind's and NumPy's C interfaces. Arguments are taken in no type that
+// nanobind makes by allocating: it does not expect that to fail.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -15,6 +15,7 @@
 #include "../parallel.h"
 #include "../processors.h"
 #include "../reduce.h"
+#include "../reductions.h"
 #include "calls.h"
 #include "dlpack.h"
 #include "numpy.h"
@@ -91,6 +92,26 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
   return result;
 }
 
+// The table, as tuples.
+nb::list reductions() {
+  nb::list rows;
+  for (const Reduction& reduction : kReductions) {
+    nb::list versions;
+    for (const Version& version : reduction.versions) {
+      nb::list types;
+      for (const Format& format : kFormats) {
+        if (version.types & set_of(format.type)) types.append(static_cast<int>(format.type));
+      }
+      versions.append(nb::make_tuple(version.since,
+                                     version.axes == AxesPlace::input ? "input" : "attribute",
+                                     version.noop_with_empty_axes, nb::tuple(types)));
+    }
+    rows.append(nb::make_tuple(reduction.name, reduction.operator_name, reduction.term,
+                               reduction.finish, nb::tuple(versions)));
+  }
+  return rows;
+}
+
 int quota_below(nb::handle root) { return processor_quota(nb::cast<const char*>(root)); }
 
 // The name of the default target for None.
@@ -163,6 +184,11 @@ NB_MODULE(_core, module) {
   module.def("are_sums", &Bound<&are_sums>::call, nb::arg("sums"), nb::arg("type_code"),
              nb::sig("def are_sums(sums: numpy.ndarray, type_code: int) -> bool"),
              "Whether so many terms as are counted can have these states.");
+  module.def("reductions", &Bound<&reductions>::call,
+             nb::sig("def reductions() -> list[tuple[str, str, str, str, "
+                     "tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]"),
+             "The table of reductions: name, operator, term, finish and versions, each since "
+             "an opset, with its axes' place, noop_with_empty_axes and codes of types.");
   module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule").none(),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");

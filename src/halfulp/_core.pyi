@@ -23,6 +23,11 @@ def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, outp
 def are_sums(sums: numpy.ndarray, type_code: int) -> bool:
     """Whether so many terms as are counted can have these states."""
 
+def reductions() -> list[tuple[str, str, str, str, tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]:
+    """
+    The table of reductions: name, operator, term, finish and versions, each since an opset, with its axes' place, noop_with_empty_axes and codes of types.
+    """
+
 def import_dlpack(capsule: object) -> numpy.ndarray:
     """A NumPy view of the memory of a DLPack capsule."""
 

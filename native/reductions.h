@@ -1,0 +1,84 @@
+// The table of reductions: what each is made of, and what ONNX says of its operator.
+// May include formats.h only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "formats.h"
+
+namespace halfulp {
+
+// A set of element types, a bit for each.
+using TypeSet = std::uint32_t;
+
+constexpr TypeSet set_of(Type type) { return TypeSet{1} << static_cast<int>(type); }
+
+constexpr TypeSet all_types() {
+  TypeSet all = 0;
+  for (const Format& format : kFormats) all |= set_of(format.type);
+  return all;
+}
+
+inline constexpr TypeSet kAllTypes = all_types();
+inline constexpr TypeSet kAllButBfloat16 = kAllTypes & ~set_of(Type::bfloat16);
+
+enum class AxesPlace { none, attribute, input };
+
+// A version of an operator.
+struct Version {
+  int since = 0;  // the opset that introduced it; 0 if there is none
+  AxesPlace axes = AxesPlace::none;
+  bool noop_with_empty_axes = false;  // whether there is such an attribute
+  TypeSet types = 0;
+};
+
+struct Versions {
+  static constexpr std::size_t kMost = 8;
+  Version rows[kMost];
+
+  constexpr const Version* begin() const { return rows; }
+  constexpr const Version* end() const {
+    const Version* end = rows;
+    while (end < rows + kMost && end->since > 0) ++end;
+    return end;
+  }
+
+  // Whether any of them has it.
+  constexpr bool have(AxesPlace axes) const {
+    bool any = false;
+    for (const Version& version : *this) any |= version.axes == axes;
+    return any;
+  }
+  constexpr bool have_noop_with_empty_axes() const {
+    bool any = false;
+    for (const Version& version : *this) any |= version.noop_with_empty_axes;
+    return any;
+  }
+  constexpr TypeSet types() const {
+    TypeSet all = 0;
+    for (const Version& version : *this) all |= version.types;
+    return all;
+  }
+};
+
+// A row of the table.
+struct Reduction {
+  const char* name;           // Python's
+  const char* operator_name;  // ONNX's
+  const char* term;
+  const char* finish;
+  Versions versions;
+};
+
+#define VERSION(since, axes, noop_with_empty_axes, types) \
+  Version { since, AxesPlace::axes, noop_with_empty_axes, types }
+#define REDUCTION(name, operator_name, term, finish, ...) \
+  {#name, operator_name, #term, #finish, {{__VA_ARGS__}}},
+inline constexpr Reduction kReductions[] = {
+#include "reductions.inc"
+};
+#undef REDUCTION
+#undef VERSION
+
+}  // namespace halfulp
