@@ -11,7 +11,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import halfulp
-from halfulp.onnx.nodes import walk
+from halfulp.onnx.model.nodes import walk
 from oracle import assert_same_bits, expected
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -17,8 +17,8 @@ from halfulp.cli import main
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.files import sums
 from halfulp.files.totals import Totals
-from halfulp.onnx.files import load_model
-from halfulp.onnx.tensors import all_tensors
+from halfulp.onnx.model.files import load_model
+from halfulp.onnx.model.tensors import all_tensors
 from test_cli import facts
 
 C = np.arange(512, dtype=np.float32)

@@ -32,7 +32,7 @@ from halfulp.cli import main
 from halfulp.files import along, sums
 from halfulp.files.results import array_facts
 from halfulp.files.totals import Totals, read_totals
-from halfulp.onnx.files import load_array, load_model
+from halfulp.onnx.model.files import load_array, load_model
 from halfulp.settings import check_environment
 from oracle import assert_same_bits
 from test_cli import facts, fail

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from halfulp.cli import main
-from halfulp.onnx.report import compare_bits
+from halfulp.onnx.run.outputs import compare_bits
 from onnx_models import model
 
 

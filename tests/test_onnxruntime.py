@@ -26,7 +26,7 @@ import pytest
 
 import halfulp
 from halfulp import ArgumentError, AxesError, EngineError
-from halfulp.onnx.nodes import walk
+from halfulp.onnx.model.nodes import walk
 from halfulp.spec.rules import normalize_axes
 from onnx_models import (
     DATA,

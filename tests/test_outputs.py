@@ -19,7 +19,7 @@ from onnx import numpy_helper
 
 import halfulp
 from halfulp.cli import main
-from halfulp.onnx.files import MODEL_ENDINGS, load_model, save_model
+from halfulp.onnx.model.files import MODEL_ENDINGS, load_model, save_model
 from onnx_models import model
 
 X = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)

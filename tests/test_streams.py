@@ -17,7 +17,7 @@ import pytest
 from onnx import numpy_helper
 
 from halfulp.cli import app, main
-from halfulp.onnx.files import MODEL_ENDINGS, save_model
+from halfulp.onnx.model.files import MODEL_ENDINGS, save_model
 from onnx_models import model
 from terminals import in_terminal
 

@@ -19,11 +19,11 @@ from onnx.helper import make_tensor_value_info
 
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.faults import model_errors
-from halfulp.onnx.evaluate import PreparedModel, copies
-from halfulp.onnx.files import is_binary, load_model
-from halfulp.onnx.inputs import check_inputs
-from halfulp.onnx.survey import survey
-from halfulp.onnx.validate import check_types
+from halfulp.onnx.check.nodes import check_types
+from halfulp.onnx.check.survey import survey
+from halfulp.onnx.model.files import is_binary, load_model
+from halfulp.onnx.run.evaluate import PreparedModel, copies
+from halfulp.onnx.run.inputs import check_inputs
 from halfulp.spec.rules import OPERATOR
 
 ENGINES = ("onnxruntime", "reference")

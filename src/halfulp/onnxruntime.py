@@ -219,7 +219,7 @@ def _name_nested_graphs(path: str) -> None:
     """Name those of an ONNX file: the runtime's format loses names that ONNX needs."""
     import onnx
 
-    from halfulp.onnx.nodes import subgraphs, walk
+    from halfulp.onnx.model.nodes import subgraphs, walk
 
     model = onnx.load(path, load_external_data=False)
     for _, node in walk(model.graph.node):

@@ -45,7 +45,7 @@ def check(
     Example:  halfulp check model.onnx
     """
     from halfulp.files.named import named_files
-    from halfulp.onnx.files import given_model
+    from halfulp.onnx.model.files import given_model
     from halfulp.onnx.model_check import check_model
 
     paths, none = named_files(models, (".onnx",), once=False)

@@ -49,9 +49,13 @@ def convert(
     """
     from dataclasses import asdict
 
-    from halfulp.onnx.convert import convert as convert_model
-    from halfulp.onnx.data_files import data_files, open_to_rewrite, save_beside_data
-    from halfulp.onnx.files import MODEL_ENDINGS
+    from halfulp.onnx.model.data_files import (
+        data_files,
+        open_to_rewrite,
+        save_beside_data,
+    )
+    from halfulp.onnx.model.files import MODEL_ENDINGS
+    from halfulp.onnx.rewrite.convert import convert as convert_model
     from halfulp.output import Output, check_outputs
 
     check_forms(as_json, False, output)

@@ -89,8 +89,12 @@ def _rewrite(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    from halfulp.onnx.data_files import data_files, open_to_rewrite, save_beside_data
-    from halfulp.onnx.files import MODEL_ENDINGS
+    from halfulp.onnx.model.data_files import (
+        data_files,
+        open_to_rewrite,
+        save_beside_data,
+    )
+    from halfulp.onnx.model.files import MODEL_ENDINGS
     from halfulp.output import Output, check_outputs
 
     check_forms(as_json, as_csv, output)

@@ -98,14 +98,14 @@ def run(
     Example:  halfulp run model.onnx --input x=x.npy --output y.npz
     """
     from halfulp.engines import OpenModel, check_engine
-    from halfulp.onnx.data_files import data_files
-    from halfulp.onnx.files import (
+    from halfulp.onnx.model.data_files import data_files
+    from halfulp.onnx.model.files import (
         ExpectedArrays,
         declared_sizes,
         given_model,
         save_arrays,
     )
-    from halfulp.onnx.report import compare_bits, output_facts
+    from halfulp.onnx.run.outputs import compare_bits, output_facts
     from halfulp.output import Output, check_outputs
 
     check_forms(as_json, as_csv, output)
@@ -176,8 +176,8 @@ class _MadeUp:
     """Inputs that are made up for a model."""
 
     def __init__(self, source: Path | bytes, opened: OpenModel, seed: int) -> None:
-        from halfulp.onnx.files import load_model
-        from halfulp.onnx.made_up import InputMaker
+        from halfulp.onnx.model.files import load_model
+        from halfulp.onnx.run.made_up import InputMaker
 
         if seed < 0:
             raise ArgumentError(f"--seed is {seed}; allowed: 0 or more")
@@ -193,7 +193,7 @@ class _MadeUp:
 
     def facts(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the facts of inputs, the last that were made."""
-        from halfulp.onnx.tensors import dtype_name
+        from halfulp.onnx.model.tensors import dtype_name
 
         inputs = {
             name: {"type": dtype_name(array.dtype), "shape": list(array.shape)}
@@ -247,7 +247,7 @@ def _load_inputs(
     files: Sequence[tuple[str | None, Path]], declared: Mapping[str, int]
 ) -> dict[str, Any]:
     """Read the inputs in files, of all names where none is given."""
-    from halfulp.onnx.files import load_array, load_arrays
+    from halfulp.onnx.model.files import load_array, load_arrays
 
     feeds: dict[str, Any] = {}
     for name, path in files:

@@ -266,7 +266,7 @@ def check_sum_outputs(
 
 def _beside(files: Sequence[Path]) -> Iterator[Path]:
     """Yield the files of external data of those files that are models."""
-    from halfulp.onnx.data_files import data_files
+    from halfulp.onnx.model.data_files import data_files
 
     for path in files:
         if path.suffix.lower() == ".onnx":

@@ -30,14 +30,14 @@ Verify = Annotated[
 def verified(
     path: Path, before: ModelProto, after: ModelProto, exact: bool
 ) -> dict[str, Any]:
-    """Return what `halfulp.onnx.verify.verify` does, and ``engine``.
+    """Return what `halfulp.onnx.run.equivalence.verify` does, and ``engine``.
 
     Models that the reference evaluator does not run, ONNX Runtime may.
     """
     from halfulp.engines import RuntimeModel
     from halfulp.errors import EngineError
-    from halfulp.onnx.data_files import with_data
-    from halfulp.onnx.verify import NotComparableError, verify
+    from halfulp.onnx.model.data_files import with_data
+    from halfulp.onnx.run.equivalence import NotComparableError, verify
 
     limits.run(path)
     before, after = with_data(before, path), with_data(after, path)
@@ -54,7 +54,7 @@ def verified(
 
 
 def verified_lines(verified: dict[str, Any]) -> Iterator[str]:
-    """Yield what to print of `halfulp.onnx.verify.verify`."""
+    """Yield what to print of `halfulp.onnx.run.equivalence.verify`."""
     values = ", ".join(verified["values"])
     yield f"ran both {verified['runs']} times in {verified['engine']} on {values}:"
     for name, noted in verified["inputs"].items():

@@ -328,7 +328,7 @@ class _SmallTensor(Tensor):
     def opened(self) -> Iterator[Read]:
         from onnx import TensorProto
 
-        from halfulp.onnx.tensors import read_tensor
+        from halfulp.onnx.model.tensors import read_tensor
 
         with open_regular(self._path) as file, file_errors(self._path):
             message = _Message(file, self._path, self._begin, self._end)

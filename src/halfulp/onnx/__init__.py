@@ -4,14 +4,14 @@ Public names only.
 """
 
 from halfulp.onnx import backend
-from halfulp.onnx.convert import convert_opset
-from halfulp.onnx.evaluate import run_model
-from halfulp.onnx.expanding import expand
-from halfulp.onnx.fusing import fuse
-from halfulp.onnx.infer import infer_shapes
+from halfulp.onnx.model.shapes import infer_shape
 from halfulp.onnx.model_check import check_model
-from halfulp.onnx.operators import ReduceSumSquare
-from halfulp.onnx.shapes import infer_shape
+from halfulp.onnx.ops import ReduceSumSquare
+from halfulp.onnx.rewrite.convert import convert_opset
+from halfulp.onnx.rewrite.expand import expand
+from halfulp.onnx.rewrite.fuse import fuse
+from halfulp.onnx.rewrite.infer import infer_shapes
+from halfulp.onnx.run.evaluate import run_model
 
 __all__ = [
     "ReduceSumSquare",

@@ -14,8 +14,8 @@ from onnx.backend.base import Backend as _Backend
 from onnx.backend.base import BackendRep, Device, DeviceType
 
 from halfulp.errors import ArgumentError, HalfulpError
-from halfulp.onnx.evaluate import PreparedModel
-from halfulp.onnx.nodes import DOMAIN_NAMES
+from halfulp.onnx.model.nodes import DOMAIN_NAMES
+from halfulp.onnx.run.evaluate import PreparedModel
 
 
 class Rep(BackendRep):

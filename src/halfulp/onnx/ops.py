@@ -17,8 +17,8 @@ from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
 from halfulp.faces import reduce_sum_square
 from halfulp.faults import halfulp_error
-from halfulp.onnx.nodes import axes_values, describe, label, place, read_node
-from halfulp.onnx.tensors import dtype_name
+from halfulp.onnx.model.nodes import axes_values, describe, label, place, read_node
+from halfulp.onnx.model.tensors import dtype_name
 from halfulp.spec.rules import OPERATOR, check_flag, check_type, reduced_axes
 
 

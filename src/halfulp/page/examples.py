@@ -24,7 +24,7 @@ import onnx.helper
 import onnx.numpy_helper
 
 from halfulp.json_values import plain
-from halfulp.onnx.evaluate import run_model
+from halfulp.onnx.run.evaluate import run_model
 from halfulp.records import load
 from halfulp.spec.rules import OPERATOR
 from halfulp.spec.schemas import Value, attribute_value

@@ -108,8 +108,8 @@ def _openvino() -> Run:
 
 def _torch() -> Run:
     torch = importlib.import_module("torch")
-    from halfulp.onnx.nodes import read_node
-    from halfulp.onnx.tensors import read_tensor
+    from halfulp.onnx.model.nodes import read_node
+    from halfulp.onnx.model.tensors import read_tensor
     from halfulp.spec.rules import reduced_axes
 
     def run(model: ModelProto, feeds: Mapping[str, Array]) -> Sequence[Any]:

@@ -20,7 +20,7 @@ from onnx import ModelProto, NodeProto
 from halfulp.element_types import ALLOWED
 from halfulp.errors import HalfulpError, UnsupportedTypeError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.nodes import (
+from halfulp.onnx.model.nodes import (
     ReduceNode,
     axes_values,
     check_axes_type,
@@ -28,8 +28,14 @@ from halfulp.onnx.nodes import (
     place,
     read_node,
 )
-from halfulp.onnx.scopes import Scope, walk_typed
-from halfulp.onnx.tensors import Shape, dtype_code, tensor_facts, tensor_type, type_name
+from halfulp.onnx.model.scopes import Scope, walk_typed
+from halfulp.onnx.model.tensors import (
+    Shape,
+    dtype_code,
+    tensor_facts,
+    tensor_type,
+    type_name,
+)
 from halfulp.spec.rules import check_type, normalize_axes
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from onnx import ModelProto
 
 from halfulp.faults import OnError, model_errors, raise_error
-from halfulp.onnx.functions import specialize_functions
-from halfulp.onnx.inputs import check_declared
-from halfulp.onnx.prepare import declare_external, prepare, take_large_tensors
-from halfulp.onnx.structure import check_structure
-from halfulp.onnx.validate import Broken, Reduction, check_types
+from halfulp.onnx.check.nodes import Broken, Reduction, check_types
+from halfulp.onnx.model.functions import specialize_functions
+from halfulp.onnx.model.prepare import declare_external, prepare, take_large_tensors
+from halfulp.onnx.model.structure import check_structure
+from halfulp.onnx.run.inputs import check_declared
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from onnx import FunctionProto, GraphProto
 
-from halfulp.onnx.nodes import subgraphs
+from halfulp.onnx.model.nodes import subgraphs
 
 # Where nodes stand.
 Body = GraphProto | FunctionProto

@@ -15,15 +15,15 @@ from halfulp import limits
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.external_data import external_data
 from halfulp.input import open_regular
-from halfulp.onnx.files import (
+from halfulp.onnx.model.files import (
     given_model,
     load_data,
     load_model,
     load_structure,
     save_model,
 )
-from halfulp.onnx.skeleton import SMALL_TENSOR
-from halfulp.onnx.tensors import (
+from halfulp.onnx.model.skeleton import SMALL_TENSOR
+from halfulp.onnx.model.tensors import (
     all_tensors,
     external_entries,
     read_tensor,

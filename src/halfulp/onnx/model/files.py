@@ -40,7 +40,7 @@ from halfulp.external_data import external_data
 from halfulp.faults import model_errors
 from halfulp.files.numpy_files import NumpyArray, numpy_arrays
 from halfulp.input import open_regular, read_at, read_whole, the_file
-from halfulp.onnx.tensors import (
+from halfulp.onnx.model.tensors import (
     all_tensors,
     external_entries,
     read_tensor,

@@ -21,7 +21,7 @@ from onnx import (
 
 from halfulp.errors import AxesError, ModelError
 from halfulp.faults import shortened
-from halfulp.onnx.tensors import dtype_name
+from halfulp.onnx.model.tensors import dtype_name
 from halfulp.spec.rules import OPERATOR, OperatorVersion, check_flag, version_for
 
 # The domain of ONNX's own operators has two names.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from onnx import AttributeProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.nodes import DOMAIN_NAMES
+from halfulp.onnx.model.nodes import DOMAIN_NAMES
 
 # Operators that crash it if the type of their first input is not known.
 NEED_TYPE = frozenset(

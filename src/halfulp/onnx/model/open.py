@@ -12,10 +12,10 @@ from typing import Any
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.onnx.bodies import replace
-from halfulp.onnx.files import load_model
-from halfulp.onnx.nodes import labelled, subgraphs
-from halfulp.onnx.skeleton import SMALL_TENSOR
+from halfulp.onnx.model.bodies import replace
+from halfulp.onnx.model.files import load_model
+from halfulp.onnx.model.nodes import labelled, subgraphs
+from halfulp.onnx.model.skeleton import SMALL_TENSOR
 
 # Before IR version 3 models had no opset imports, and opset 1 was meant.
 _FIRST_WITH_IMPORTS = 3

@@ -15,8 +15,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.crashes import check_attributes
-from halfulp.onnx.nodes import (
+from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
     describe,
     function_label,
@@ -27,9 +26,10 @@ from halfulp.onnx.nodes import (
     walk,
     within,
 )
-from halfulp.onnx.skeleton import SMALL_TENSOR
-from halfulp.onnx.sparse import densify
-from halfulp.onnx.tensors import read_tensor, tensor_type
+from halfulp.onnx.model.onnx_crashes import check_attributes
+from halfulp.onnx.model.skeleton import SMALL_TENSOR
+from halfulp.onnx.model.sparse import densify
+from halfulp.onnx.model.tensors import read_tensor, tensor_type
 from halfulp.spec.rules import version_for
 
 NO_IMPORT = "has no opset import; allowed: exactly one"
@@ -44,7 +44,7 @@ def prepare(
     the installed onnx knows; no node has an output without a name; and each
     ReduceSumSquare node, nested ones and those of functions included, obeys the
     rules of its version as far as it says by itself. Every node knows how errors
-    name it (`halfulp.onnx.nodes.place`).
+    name it (`halfulp.onnx.model.nodes.place`).
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.functions import DOMAIN
-from halfulp.onnx.inference import Inference
-from halfulp.onnx.nodes import constant, opset_of, place, subgraphs, within
-from halfulp.onnx.tensors import Array, read_tensor, tensor_type
+from halfulp.onnx.model.functions import DOMAIN
+from halfulp.onnx.model.inference import Inference
+from halfulp.onnx.model.nodes import constant, opset_of, place, subgraphs, within
+from halfulp.onnx.model.tensors import Array, read_tensor, tensor_type
 
 
 class Scope:

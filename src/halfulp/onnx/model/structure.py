@@ -20,9 +20,9 @@ from onnx.checker import C
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, one_line, raise_error
-from halfulp.onnx.crashes import check_attributes
-from halfulp.onnx.functions import DOMAIN
-from halfulp.onnx.nodes import place, subgraphs
+from halfulp.onnx.model.functions import DOMAIN
+from halfulp.onnx.model.nodes import place, subgraphs
+from halfulp.onnx.model.onnx_crashes import check_attributes
 
 
 def check_structure(

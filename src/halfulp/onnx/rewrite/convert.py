@@ -18,8 +18,8 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.faults import model_errors
-from halfulp.onnx.adapt import adapt_node, check_allowed
-from halfulp.onnx.bodies import (
+from halfulp.onnx.check.nodes import check_reduce
+from halfulp.onnx.model.bodies import (
     Body,
     FreshNames,
     bodies,
@@ -30,9 +30,7 @@ from halfulp.onnx.bodies import (
     replace,
     value_names,
 )
-from halfulp.onnx.forms import Axes, Reference, convert_reduce
-from halfulp.onnx.infer import check_nodes, inferred, overridable
-from halfulp.onnx.nodes import (
+from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
     ReduceNode,
     axes_values,
@@ -47,12 +45,14 @@ from halfulp.onnx.nodes import (
     walk,
     within,
 )
-from halfulp.onnx.reading import read_model
-from halfulp.onnx.scopes import Scope, walk_typed
-from halfulp.onnx.skeleton import skeleton
-from halfulp.onnx.structure import check_node, checker_context
-from halfulp.onnx.tensors import tensor_facts, type_name
-from halfulp.onnx.validate import check_reduce
+from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.scopes import Scope, walk_typed
+from halfulp.onnx.model.skeleton import skeleton
+from halfulp.onnx.model.structure import check_node, checker_context
+from halfulp.onnx.model.tensors import tensor_facts, type_name
+from halfulp.onnx.rewrite.convert_other import adapt_node, check_allowed
+from halfulp.onnx.rewrite.convert_reduction import Axes, Reference, convert_reduce
+from halfulp.onnx.rewrite.infer import check_nodes, inferred, overridable
 from halfulp.spec.rules import OPERATOR, check_type, version_for
 
 

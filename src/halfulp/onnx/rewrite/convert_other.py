@@ -22,9 +22,9 @@ from onnx.defs import OpSchema
 
 from halfulp.errors import ModelError, UnsupportedTypeError
 from halfulp.faults import reason
-from halfulp.onnx.crashes import check_safe
-from halfulp.onnx.scopes import Scope
-from halfulp.onnx.tensors import known_rank, tensor_facts, type_name
+from halfulp.onnx.model.onnx_crashes import check_safe
+from halfulp.onnx.model.scopes import Scope
+from halfulp.onnx.model.tensors import known_rank, tensor_facts, type_name
 
 # Inputs that were an attribute once, as axes, pads or scales, have no more elements.
 _LONGEST_LIST = 64

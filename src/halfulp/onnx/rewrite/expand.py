@@ -12,13 +12,18 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
-from halfulp.onnx.bodies import Body, FreshNames, replace
-from halfulp.onnx.fusing import AXES_INPUT_OF_SUM
-from halfulp.onnx.nodes import is_reduce, labelled, read_node, subgraphs, within
-from halfulp.onnx.reading import read_model
-from halfulp.onnx.rewrite import Candidate, RewriteReport, fresh_names, typed_bodies
-from halfulp.onnx.scopes import Scope
-from halfulp.onnx.tensors import tensor_facts, type_name
+from halfulp.onnx.model.bodies import Body, FreshNames, replace
+from halfulp.onnx.model.nodes import is_reduce, labelled, read_node, subgraphs, within
+from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.scopes import Scope
+from halfulp.onnx.model.tensors import tensor_facts, type_name
+from halfulp.onnx.rewrite.fuse import AXES_INPUT_OF_SUM
+from halfulp.onnx.rewrite.reports import (
+    Candidate,
+    RewriteReport,
+    fresh_names,
+    typed_bodies,
+)
 
 
 def expand(

@@ -14,8 +14,8 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.faults import model_errors
-from halfulp.onnx.bodies import Body, outputs, reads, replace
-from halfulp.onnx.nodes import (
+from halfulp.onnx.model.bodies import Body, outputs, reads, replace
+from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
     axes_values,
     labelled,
@@ -23,16 +23,16 @@ from halfulp.onnx.nodes import (
     subgraphs,
     within,
 )
-from halfulp.onnx.reading import read_model
-from halfulp.onnx.rewrite import (
+from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.scopes import Scope
+from halfulp.onnx.model.tensors import tensor_facts, type_name
+from halfulp.onnx.rewrite.reports import (
     Candidate,
     RewriteReport,
     forget_values,
     remove_unread_constants,
     typed_bodies,
 )
-from halfulp.onnx.scopes import Scope
-from halfulp.onnx.tensors import tensor_facts, type_name
 from halfulp.spec.rules import OPERATOR, check_type, version_for
 
 # The first opset whose ReduceSum takes axes as an input.

@@ -12,15 +12,15 @@ from collections.abc import Collection
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.faults import model_errors
-from halfulp.onnx.functions import specialize_functions
-from halfulp.onnx.inference import Inference
-from halfulp.onnx.inputs import check_declared
-from halfulp.onnx.nodes import subgraphs
-from halfulp.onnx.prepare import prepare
-from halfulp.onnx.reading import read_model
-from halfulp.onnx.skeleton import constants, skeleton
-from halfulp.onnx.tensors import read_tensor
-from halfulp.onnx.validate import check_types
+from halfulp.onnx.check.nodes import check_types
+from halfulp.onnx.model.functions import specialize_functions
+from halfulp.onnx.model.inference import Inference
+from halfulp.onnx.model.nodes import subgraphs
+from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.prepare import prepare
+from halfulp.onnx.model.skeleton import constants, skeleton
+from halfulp.onnx.model.tensors import read_tensor
+from halfulp.onnx.run.inputs import check_declared
 
 
 def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelProto:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from halfulp.onnx.bodies import (
+from halfulp.onnx.check.survey import survey
+from halfulp.onnx.model.bodies import (
     Body,
     FreshNames,
     bodies,
@@ -20,10 +21,9 @@ from halfulp.onnx.bodies import (
     remove,
     value_names,
 )
-from halfulp.onnx.files import load_model
-from halfulp.onnx.inference import Inference
-from halfulp.onnx.nodes import constant, function_label, opset_of, subgraphs, within
-from halfulp.onnx.survey import survey
+from halfulp.onnx.model.files import load_model
+from halfulp.onnx.model.inference import Inference
+from halfulp.onnx.model.nodes import constant, function_label, opset_of, subgraphs, within
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ import numpy as np
 from onnx import ModelProto
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.onnx.evaluate import PreparedModel
-from halfulp.onnx.made_up import KINDS, Declared, InputMaker
-from halfulp.onnx.report import compare, pairs, same_bits, same_kind
-from halfulp.onnx.tensors import dtype_name
+from halfulp.onnx.model.tensors import dtype_name
+from halfulp.onnx.run.evaluate import PreparedModel
+from halfulp.onnx.run.made_up import KINDS, Declared, InputMaker
+from halfulp.onnx.run.outputs import compare, pairs, same_bits, same_kind
 
 # Each kind of values that many times, out of some more trials: random sizes or indices
 # may not fit what the model does with them.

@@ -14,16 +14,16 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.faults import model_errors
-from halfulp.onnx.bodies import reads
-from halfulp.onnx.functions import specialize_functions
-from halfulp.onnx.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
-from halfulp.onnx.inputs import check_declared, check_inputs
-from halfulp.onnx.operators import ReduceSumSquare
-from halfulp.onnx.prepare import prepare, take_large_tensors
-from halfulp.onnx.reading import read_model
-from halfulp.onnx.sparse import densify
-from halfulp.onnx.structure import check_structure
-from halfulp.onnx.validate import check_types
+from halfulp.onnx.check.nodes import check_types
+from halfulp.onnx.model.bodies import reads
+from halfulp.onnx.model.functions import specialize_functions
+from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.prepare import prepare, take_large_tensors
+from halfulp.onnx.model.sparse import densify
+from halfulp.onnx.model.structure import check_structure
+from halfulp.onnx.ops import ReduceSumSquare
+from halfulp.onnx.run.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
+from halfulp.onnx.run.inputs import check_declared, check_inputs
 
 _OPERATORS = [ReduceSumSquare, GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap]
 

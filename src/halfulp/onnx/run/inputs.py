@@ -16,7 +16,7 @@ from halfulp.arrays import as_array
 from halfulp.element_types import in_native_order
 from halfulp.errors import ArgumentError, ModelError
 from halfulp.faults import one_line
-from halfulp.onnx.tensors import dtype_code, dtype_name, tensor_dtype, type_name
+from halfulp.onnx.model.tensors import dtype_code, dtype_name, tensor_dtype, type_name
 
 
 def check_declared(graph: GraphProto) -> None:

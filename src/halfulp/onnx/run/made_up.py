@@ -14,10 +14,10 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
-from halfulp.onnx.infer import check_nodes, inferred, overridable
-from halfulp.onnx.nodes import is_reduce, walk
-from halfulp.onnx.skeleton import constants
-from halfulp.onnx.tensors import known_rank, tensor_dtype
+from halfulp.onnx.model.nodes import is_reduce, walk
+from halfulp.onnx.model.skeleton import constants
+from halfulp.onnx.model.tensors import known_rank, tensor_dtype
+from halfulp.onnx.rewrite.infer import check_nodes, inferred, overridable
 
 KINDS = ("small integers", "random numbers", "special values")
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp.json_values import is_float, plain
-from halfulp.onnx.tensors import dtype_name
+from halfulp.onnx.model.tensors import dtype_name
 
 _Array = npt.NDArray[Any]
 

@@ -1,0 +1,8 @@
+"""Making a model out of a model: converted, fused, expanded, with types filled in.
+
+Imports the rooms model and check.
+"""
+
+from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
+
+__all__ = ["Candidate", "RewriteReport"]
