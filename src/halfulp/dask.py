@@ -15,7 +15,7 @@ import numpy as np
 from halfulp.arrays import as_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
-from halfulp.state import SumSquare
+from halfulp.exact_sum import SumSquare
 
 
 def reduce_dask_array(

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp.errors import ArgumentError, AxesError
-from halfulp.faces import sum_square
+from halfulp.functions import sum_square
 from halfulp.files.outputs import Order
 from halfulp.files.results import Group, Rounded, rounded_states
 from halfulp.files.sums import PIECE, Advance, failures_of, sum_box, whole_box
 from halfulp.files.tensors import Array, Box, FlatTensor, Tensor, boxes
 from halfulp.files.totals import Totals
 from halfulp.spec.rules import normalize_axes, reduced_shape
-from halfulp.state import SumSquare
+from halfulp.exact_sum import SumSquare
 
 # Bytes of the states that a thread has at once.
 _STATES = 2**22

@@ -20,7 +20,7 @@ from halfulp.errors import ArgumentError, SumOverflowError
 from halfulp.files.outputs import Order, array_writer
 from halfulp.files.tensors import Array
 from halfulp.files.totals import KINDS, Totals, joined
-from halfulp.state import SumSquare
+from halfulp.exact_sum import SumSquare
 
 # ONNX's names and NumPy's; "float" is ONNX's.
 BY_NAME = {name: t for t in ELEMENT_TYPES for name in (t.numpy_name, t.name)}

@@ -22,7 +22,7 @@ from halfulp.files.readers import read_file
 from halfulp.files.tensors import Array, Box, Read, Skipped, Tensor, Written, boxes
 from halfulp.files.totals import Totals
 from halfulp.settings import get_num_threads
-from halfulp.state import SumSquare
+from halfulp.exact_sum import SumSquare
 
 # Bytes that a thread reads at once: they stay in the cache until they are summed.
 PIECE = 2**20

@@ -16,7 +16,7 @@ from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 from halfulp.files.stored_types import STORED_TYPES
 from halfulp.input import file_errors, open_regular, the_file
-from halfulp.state import SumSquare
+from halfulp.exact_sum import SumSquare
 
 KINDS = {t.name: t.kind for t in ELEMENT_TYPES}
 # In which all sums of a kind are exact.

@@ -15,7 +15,7 @@ from onnx.reference.op_run import OpRun
 
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
-from halfulp.faces import reduce_sum_square
+from halfulp.functions import reduce_sum_square
 from halfulp.faults import halfulp_error
 from halfulp.onnx.model.nodes import axes_values, describe, label, place, read_node
 from halfulp.onnx.model.tensors import dtype_name

@@ -31,7 +31,7 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.faces import raises_on_overflow, target_type
+from halfulp.functions import raises_on_overflow, target_type
 from halfulp.spec.rules import normalize_axes, reduced_shape
 
 # The bytes of a SumSquare, all numbers little-endian: this head, the lengths of its axes,
