@@ -20,7 +20,9 @@ from halfulp.errors import (
     UnsupportedTypeError,
 )
 from halfulp.exact import exact_sum_square
-from halfulp.functions import reduce_sum_square, sum_square
+from halfulp.exact_sum import SumSquare
+from halfulp.functions import sum_square
+from halfulp.onnx_functions import reduce_sum_square
 from halfulp.settings import (
     check_environment,
     get_num_threads,
@@ -28,7 +30,6 @@ from halfulp.settings import (
     num_threads,
     set_num_threads,
 )
-from halfulp.exact_sum import SumSquare
 
 if TYPE_CHECKING:
     from halfulp import onnx, onnxruntime

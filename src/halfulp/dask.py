@@ -1,7 +1,7 @@
-"""Dask arrays: each chunk becomes an exact state, and states merge in a tree.
+"""Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
-May import arrays, element_types, errors and state only; dask is imported when an array
-of it is reduced. Nothing here knows how a sum is computed or rounded.
+May import arrays, element_types, errors and exact_sum only; dask is imported when an
+array of it is reduced. Nothing here knows how a sum is computed or rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def reduce_dask_array(
     what: str,
     axes: tuple[int, ...] | None,
     keepdims: bool,
-    target: ElementType,
+    result: ElementType,
     overflow: str,
     split_every: Any,
 ) -> Any:
@@ -38,12 +38,11 @@ def reduce_dask_array(
     axes : tuple of int or None
         Normalized; None means all.
     keepdims : bool
-    target : ElementType
-        Of the result.
+    result : ElementType
     overflow : {"wrap", "raise"}
         For integer results.
     split_every : int, dict of int to int, or None
-        How many states merge in one task, at most, as for Dask's own reductions.
+        How many exact sums merge in one task, at most, as for Dask's own reductions.
 
     Raises
     ------
@@ -60,16 +59,16 @@ def reduce_dask_array(
     axis = tuple(range(x.ndim)) if axes is None else axes
     split = _split_every(split_every, max((2, *x.numblocks)), len(axis))
     kept = tuple(i for i in range(x.ndim) if keepdims or i not in axis)
-    meta = np.empty((0,) * len(kept), target.dtype)
+    meta = np.empty((0,) * len(kept), result.dtype)
     source = data_type(x.dtype, f"{what} has dtype")
     return reduction(
         x,
         chunk=partial(_chunk, type_=widened(source, 32).name),
         combine=_combine,
-        aggregate=partial(_aggregate, target=target.dtype, overflow=overflow),
+        aggregate=partial(_aggregate, into=result.dtype, overflow=overflow),
         axis=axis,
         keepdims=keepdims,
-        dtype=target.dtype,
+        dtype=result.dtype,
         split_every=split,
         concatenate=False,
         name="sum_square",
@@ -105,37 +104,37 @@ def _chunk(
         return block
     block, _ = as_array(block, "a chunk")
     kept = tuple(n for i, n in enumerate(block.shape) if i not in axis)
-    state = SumSquare(type_, kept)
-    if block.dtype.itemsize < state.dtype.itemsize:  # states are of wider integers
-        block = block.astype(state.dtype)
-    return state.update(block, axis)
+    sums = SumSquare(type_, kept)
+    if block.dtype.itemsize < sums.dtype.itemsize:  # of small integers wider ones
+        block = block.astype(sums.dtype)
+    return sums.update(block, axis)
 
 
 def _combine(
-    states: Any, axis: tuple[int, ...], keepdims: bool, computing_meta: bool = False
+    sums: Any, axis: tuple[int, ...], keepdims: bool, computing_meta: bool = False
 ) -> Any:
     if computing_meta:
-        return states.reshape(-1)[:0]  # for Dask to give it the dimensions
-    first, *rest = _flat(states)
+        return sums.reshape(-1)[:0]  # for Dask to give it the dimensions
+    first, *rest = _flat(sums)
     total = first.copy() if rest else first
-    for state in rest:
-        total.merge(state)
+    for more in rest:
+        total.merge(more)
     return total
 
 
 def _aggregate(
-    states: Any,
+    sums: Any,
     axis: tuple[int, ...],
     keepdims: bool,
-    target: np.dtype[Any],
+    into: np.dtype[Any],
     overflow: str,
     computing_meta: bool = False,
 ) -> Any:
     if computing_meta:
-        return states
-    total = _combine(states, axis, keepdims)
+        return sums
+    total = _combine(sums, axis, keepdims)
     try:
-        result = np.asarray(total.result(target, overflow))
+        result = np.asarray(total.result(into, overflow))
     except SumOverflowError as error:
         if not total.shape:
             raise
@@ -143,8 +142,8 @@ def _aggregate(
     return np.expand_dims(result, axis) if keepdims else result
 
 
-def _flat(states: Any) -> list[SumSquare]:
-    """Return the states in nested lists of them."""
-    if isinstance(states, SumSquare):
-        return [states]
-    return [state for nested in states for state in _flat(nested)]
+def _flat(sums: Any) -> list[SumSquare]:
+    """Return the exact sums in nested lists of them."""
+    if isinstance(sums, SumSquare):
+        return [sums]
+    return [each for nested in sums for each in _flat(nested)]

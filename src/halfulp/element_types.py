@@ -1,6 +1,6 @@
-"""The eight element types, and the smaller ones of NumPy's face, by every name of theirs.
+"""The eight element types, and the smaller ones of NumPy's face: names, bits, results.
 
-May import errors only.
+The one place for the facts of float formats. May import errors only.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from halfulp.errors import UnsupportedTypeError
+from halfulp.errors import ArgumentError, UnsupportedTypeError, shown
 
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One element type of the operator.
+    """A type of elements.
 
     Attributes
     ----------
@@ -27,12 +28,34 @@ class ElementType:
         The name of the NumPy dtype (``bfloat16`` is the one of ml_dtypes).
     kind : {"float", "integer"}
         The arithmetic: correctly rounded, or exact modulo 2^N.
+    precision : int
+        Of a float (IEEE 754-2019, 3.3): bits of the significand, the hidden one
+        included. 0 of an integer, as the next.
+    exponent_bits : int
+        Bits of the exponent field.
     """
 
     name: str
     code: int
     numpy_name: str
     kind: Literal["float", "integer"]
+    precision: int = 0
+    exponent_bits: int = 0
+
+    @property
+    def significand_bits(self) -> int:
+        """Bits of the significand field of a float, which lacks the hidden one."""
+        return self.precision - 1
+
+    @property
+    def emax(self) -> int:
+        """The exponent of the largest number of a float, which is also its bias."""
+        return (1 << self.exponent_bits - 1) - 1
+
+    @property
+    def emin(self) -> int:
+        """The exponent of the least normal number of a float."""
+        return 1 - self.emax
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -46,10 +69,10 @@ class ElementType:
 
 
 ELEMENT_TYPES = (
-    ElementType("bfloat16", 16, "bfloat16", "float"),
-    ElementType("float16", 10, "float16", "float"),
-    ElementType("float", 1, "float32", "float"),
-    ElementType("double", 11, "float64", "float"),
+    ElementType("bfloat16", 16, "bfloat16", "float", 8, 8),
+    ElementType("float16", 10, "float16", "float", 11, 5),
+    ElementType("float", 1, "float32", "float", 24, 8),
+    ElementType("double", 11, "float64", "float", 53, 11),
     ElementType("int32", 6, "int32", "integer"),
     ElementType("int64", 7, "int64", "integer"),
     ElementType("uint32", 12, "uint32", "integer"),
@@ -65,7 +88,10 @@ SMALL_TYPES = (
     ElementType("uint16", 4, "uint16", "integer"),
 )
 
+FLOAT_TYPES = tuple(t for t in ELEMENT_TYPES if t.kind == "float")
+
 BY_CODE = {t.code: t for t in ELEMENT_TYPES}
+BY_NAME = {t.name: t for t in ELEMENT_TYPES}
 
 ALLOWED = ", ".join(t.numpy_name for t in ELEMENT_TYPES)
 ALLOWED_DATA = ", ".join(t.numpy_name for t in (*ELEMENT_TYPES, *SMALL_TYPES))
@@ -115,8 +141,51 @@ def widened(type_: ElementType, bits: Literal[32, 64]) -> ElementType:
     """
     if type_.code in BY_CODE:
         return type_
-    name = f"uint{bits}" if type_.name.startswith("uint") else f"int{bits}"
-    return next(t for t in ELEMENT_TYPES if t.name == name)
+    return BY_NAME[f"uint{bits}" if type_.name.startswith("uint") else f"int{bits}"]
+
+
+def result_type(
+    source: ElementType,
+    dtype: npt.DTypeLike | None,
+    out: np.dtype[Any] | None = None,
+) -> ElementType:
+    """Return the element type of a result, for a caller's `dtype` and that of its `out`.
+
+    Parameters
+    ----------
+    source : ElementType
+        That of the data.
+    dtype : dtype or None
+    out : numpy.dtype or None
+        At least one of the two is given.
+
+    Raises
+    ------
+    ArgumentError, UnsupportedTypeError
+        If one of them is not allowed for data of the type `source`.
+    """
+    if dtype is None:
+        assert out is not None
+        result = element_type(out, "out has dtype")
+    else:
+        try:
+            result = element_type(np.dtype(dtype), "dtype is")
+        except UnsupportedTypeError:
+            raise
+        except Exception as error:  # of several kinds, by what NumPy makes of it
+            raise ArgumentError(
+                f"dtype is {shown(dtype)}, not a dtype: {shown(error, str)}"
+            ) from error
+        if out is not None and element_type(out, "out has dtype") is not result:
+            raise ArgumentError(f"out has dtype {out}; allowed: {result.numpy_name}")
+    if source.kind == "float" and result.kind != "float":
+        allowed = ", ".join(t.numpy_name for t in FLOAT_TYPES)
+        which = "out has dtype" if dtype is None else "dtype is"
+        raise UnsupportedTypeError(
+            f"{which} {result.numpy_name}; allowed for a sum of {source.numpy_name}: "
+            f"{allowed}"
+        )
+    return result
 
 
 def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:

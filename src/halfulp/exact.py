@@ -1,4 +1,4 @@
-"""Exact values in plain Python, an oracle that shares no code with the kernels.
+"""Exact values in plain Python, an oracle that shares no arithmetic with the kernels.
 
 May import arrays, element_types, labels and spec.rules only; NumPy serves to view bits.
 """
@@ -16,9 +16,6 @@ from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import check_flag, normalize_axes, reduced_shape
-
-# Of each float type: bits of the significand field, bits of the exponent field.
-_FIELDS = {"bfloat16": (7, 8), "float16": (10, 5), "float": (23, 8), "double": (52, 11)}
 
 # Elements that are taken as Python numbers at once.
 _PIECE = 2**16
@@ -87,7 +84,7 @@ def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int 
     if kind.kind == "integer":
         integers: Iterator[int] = (n for piece in native for n in piece.tolist())
         return sum(n * n for n in integers)
-    significand_bits, exponent_bits = _FIELDS[kind.name]
+    significand_bits, exponent_bits = kind.significand_bits, kind.exponent_bits
     unsigned = f"u{row.dtype.itemsize}"
     bits = (value for piece in native for value in piece.view(unsigned).tolist())
     all_ones = 2**exponent_bits - 1
@@ -106,8 +103,7 @@ def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int 
             total += fraction**2
     if infinite:
         return math.inf
-    bias = 2 ** (exponent_bits - 1) - 1
-    return Fraction(total, 2 ** (2 * (bias - 1 + significand_bits)))
+    return Fraction(total, 2 ** (2 * (significand_bits - kind.emin)))
 
 
 def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
@@ -139,19 +135,18 @@ def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
 
 
 def _float_bits(value: Fraction | int | float, kind: ElementType) -> int:
-    significand_bits, exponent_bits = _FIELDS[kind.name]
+    significand_bits, exponent_bits = kind.significand_bits, kind.exponent_bits
     infinity = ((1 << exponent_bits) - 1) << significand_bits
     if isinstance(value, float):
         return infinity | (value != math.inf) << (significand_bits - 1)
     if value == 0:
         return 0
-    bias = (1 << (exponent_bits - 1)) - 1
     numerator, denominator = value.numerator, value.denominator
     exponent = numerator.bit_length() - denominator.bit_length()  # floor(log2) or 1 more
     if numerator << max(-exponent, 0) < denominator << max(exponent, 0):
         exponent -= 1
     # The exponent of the last place of the result: of the binade, or of subnormals.
-    least = 1 - bias - significand_bits
+    least = kind.emin - significand_bits
     place = max(least, exponent - significand_bits)
     divisor = denominator << max(place, 0)
     quotient, rest = divmod(numerator << max(-place, 0), divisor)

@@ -1,13 +1,12 @@
 """Exact sums of squares that grow by arrays and merge in any order.
 
-May import arrays, element_types, errors, faces, spec.rules and the native core only.
+May import arrays, element_types, errors, exact_bytes, spec.rules and the native core
+only.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal, Self
@@ -18,11 +17,11 @@ import numpy.typing as npt
 from halfulp import _core
 from halfulp.arrays import Array, as_array
 from halfulp.element_types import (
-    BY_CODE,
-    ELEMENT_TYPES,
+    BY_NAME,
     ElementType,
     element_type,
     in_native_order,
+    result_type,
 )
 from halfulp.errors import (
     ArgumentError,
@@ -31,22 +30,11 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.functions import raises_on_overflow, target_type
-from halfulp.spec.rules import normalize_axes, reduced_shape
-
-# The bytes of a SumSquare, all numbers little-endian: this head, the lengths of its axes,
-# each in 8 bytes, and the digits of its states. The CRC-32 is of all other bytes.
-_HEAD = struct.Struct("<8sHBBIQ")  # magic, version, type, rank, CRC-32, count
-_MAGIC = b"halfulpS"
-_VERSION = 1
-_BEFORE_CRC = 12
-_AFTER_CRC = 16
+from halfulp.exact_bytes import check_shape, digits_of, joined, packed, unpacked
+from halfulp.spec.rules import normalize_axes, raises_on_overflow, reduced_shape
 
 _MOST_TERMS = 2**63 - 1
-_MOST_RANK = 64  # NumPy's
-_MOST_BYTES = 2**63  # of an array
-_BY_NAME = {t.name: t for t in ELEMENT_TYPES}
-# Of each type, those whose states hold all its sums, itself included.
+# For each type those whose exact sums hold all of its own, itself included.
 _WIDER = {
     "float16": ("float16", "bfloat16", "float", "double"),
     "bfloat16": ("bfloat16", "float", "double"),
@@ -110,16 +98,16 @@ class SumSquare:
     True
     """
 
-    # The sums are one array of uint64, the count and then the states, which no interrupt
-    # can part: they change by one call in C.
+    # The sums are one array of uint64, the count and then the digits of each sum, which
+    # no interrupt can part: they change by one call in C.
     __slots__ = ("_element", "_shape", "_sums")
 
     def __init__(
         self, type: str | npt.DTypeLike, shape: int | Sequence[int] = ()
     ) -> None:
         element = _element(type)
-        normal = _check_shape(shape, element)
-        digits, _ = _core.state_format(element.code)
+        normal = check_shape(shape, element)
+        digits = digits_of(element)
         try:
             sums = np.zeros(1 + math.prod(normal) * digits, np.uint64)
         except MemoryError as error:
@@ -134,10 +122,10 @@ class SumSquare:
         return self
 
     @property
-    def _states(self) -> Array:
-        """The digits of each sum, as a view."""
-        digits, _ = _core.state_format(self._element.code)
-        return self._sums[1:].reshape(math.prod(self._shape), digits)
+    def _digits(self) -> Array:
+        """The digits of each sum, a row each, as a view."""
+        rows = math.prod(self._shape)
+        return self._sums[1:].reshape(rows, digits_of(self._element))
 
     @property
     def type(self) -> str:
@@ -161,7 +149,7 @@ class SumSquare:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the states in memory.
+        """The bytes of the sums in memory.
 
         For each sum 24 for float16, 80 for bfloat16 and float, 536 for double, 16 for
         integers.
@@ -309,12 +297,12 @@ class SumSquare:
         SumOverflowError
             With ``overflow="raise"``.
         """
-        target = self._element
+        result = self._element
         if dtype is not None:
-            target = target_type(target, dtype, None)
+            result = result_type(result, dtype)
         checked = raises_on_overflow(overflow)
         return _core.round_sums(
-            self._sums, self._shape, self._element.code, target.code, checked
+            self._sums, self._shape, self._element.code, result.code, checked
         )[()]
 
     def exact(self) -> Any:
@@ -331,12 +319,10 @@ class SumSquare:
         SumOverflowError
             If a sum of integers is 2**127 or more, which it does not hold.
         """
-        states = self._states
-        result = np.empty(len(states), dtype=object)
-        for i, state in enumerate(states):
-            result[i] = self._exact(
-                int.from_bytes(state.astype("<u8").tobytes(), "little")
-            )
+        rows = self._digits
+        result = np.empty(len(rows), dtype=object)
+        for i, digits in enumerate(rows):
+            result[i] = self._exact(_integer(digits))
         return result.reshape(self._shape)[()]
 
     def _exact(self, total: int) -> Fraction | int | float:
@@ -370,11 +356,7 @@ class SumSquare:
         bytes
             24, and 8 for each axis, and `nbytes`. Equal objects give equal bytes.
         """
-        rest = struct.pack(f"<Q{len(self._shape)}Q", self.count, *self._shape)
-        rest += self._sums[1:].astype("<u8", copy=False).tobytes()
-        head = _HEAD.pack(_MAGIC, _VERSION, self._element.code, len(self._shape), 0, 0)
-        head = head[:_BEFORE_CRC]
-        return head + struct.pack("<I", zlib.crc32(rest, zlib.crc32(head))) + rest
+        return packed(self._element, self._shape, self._sums)
 
     @classmethod
     def from_bytes(cls, data: Any) -> Self:
@@ -394,50 +376,7 @@ class SumSquare:
         ArgumentError
             If these are no such bytes, of another version, cut off or damaged.
         """
-        try:
-            view = memoryview(data).cast("B")
-        except (TypeError, ValueError, BufferError) as error:
-            raise ArgumentError(
-                f"data is no C-contiguous bytes: {shown(error, str)}"
-            ) from error
-        if len(view) < _HEAD.size:
-            raise ArgumentError(
-                f"a SumSquare of {len(view)} bytes; allowed: {_HEAD.size} or more"
-            )
-        magic, version, code, rank, crc, count = _HEAD.unpack_from(view)
-        if magic != _MAGIC:
-            raise ArgumentError(
-                f"the bytes of a SumSquare begin with {magic!r}; allowed: {_MAGIC!r}"
-            )
-        if version != _VERSION:
-            raise ArgumentError(
-                f"the bytes of a SumSquare have version {version}; allowed: {_VERSION}"
-            )
-        element = BY_CODE.get(code)
-        start = _HEAD.size + 8 * rank
-        if element is None or rank > _MOST_RANK or len(view) < start:
-            raise ArgumentError(
-                f"a SumSquare of {len(view)} bytes has type {code} and rank {rank}; "
-                f"allowed: types {sorted(BY_CODE)}, ranks up to {_MOST_RANK} that fit"
-            )
-        shape = struct.unpack_from(f"<{rank}Q", view, _HEAD.size)
-        digits, _ = _core.state_format(code)
-        size = start + 8 * digits * math.prod(shape)
-        if len(view) != size:
-            raise ArgumentError(
-                f"a SumSquare of {element.name} has {len(view)} bytes; allowed: {size} "
-                f"for shape {shape}"
-            )
-        if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
-            raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
-        normal = _check_shape(shape, element)
-        sums = _joined(count, np.frombuffer(view[start:], "<u8"))
-        if not _core.are_sums(sums, code):
-            raise ArgumentError(
-                f"the bytes of a SumSquare hold what {count} squares of {element.name} "
-                "cannot sum up to"
-            )
-        return cls.__new__(cls)._set(element, normal, sums)
+        return cls.__new__(cls)._set(*unpacked(data))
 
     def astype(self, type: str | npt.DTypeLike) -> Self:
         """Return the same sums as an object of a wider type.
@@ -481,11 +420,11 @@ class SumSquare:
         shift = exponent - wide_exponent
         # The two highest bits are flags; the bits below them, the number, are shifted.
         flags = 64 * digits - 2
-        for state, target in zip(self._states, wide._states, strict=True):
-            total = int.from_bytes(state.astype("<u8").tobytes(), "little")
+        for narrow_row, wide_row in zip(self._digits, wide._digits, strict=True):
+            total = _integer(narrow_row)
             top = total >> flags << (64 * wide_digits - 2)
             total = (total & (1 << flags) - 1) << shift | top
-            target[:] = np.frombuffer(total.to_bytes(8 * wide_digits, "little"), "<u8")
+            wide_row[:] = np.frombuffer(total.to_bytes(8 * wide_digits, "little"), "<u8")
         return wide
 
     @classmethod
@@ -539,18 +478,18 @@ class SumSquare:
             raise ArgumentError(
                 f"parts of types and counts {sorted(kinds)}; allowed: one type and count"
             )
-        normal = _check_shape(shape, parts[0]._element)
-        states = np.concatenate([part._states for part in parts])
-        if len(states) != math.prod(normal):
+        normal = check_shape(shape, parts[0]._element)
+        digits = np.concatenate([part._digits for part in parts])
+        if len(digits) != math.prod(normal):
             raise ArgumentError(
-                f"parts of {len(states)} sums; allowed: as many as shape {normal} has"
+                f"parts of {len(digits)} sums; allowed: as many as shape {normal} has"
             )
         if order == "F":
-            turned = states.reshape(*normal[::-1], states.shape[1])
+            turned = digits.reshape(*normal[::-1], digits.shape[1])
             turned = turned.transpose(*reversed(range(len(normal))), len(normal))
-            states = np.ascontiguousarray(turned).reshape(states.shape)
+            digits = np.ascontiguousarray(turned).reshape(digits.shape)
         return cls.__new__(cls)._set(
-            parts[0]._element, normal, _joined(parts[0].count, states)
+            parts[0]._element, normal, joined(parts[0].count, digits)
         )
 
     def copy(self) -> Self:
@@ -567,7 +506,7 @@ class SumSquare:
     def __reduce__(self) -> tuple[Any, ...]:
         # A function of the module: cloudpickle takes a class method apart.
         kind = self.__class__
-        return _from_bytes, (self.to_bytes(), *([kind] if kind is not SumSquare else []))
+        return _loaded, (self.to_bytes(), *([kind] if kind is not SumSquare else []))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SumSquare):
@@ -584,19 +523,17 @@ class SumSquare:
         return f"<SumSquare: {self.type}, shape {self._shape}, count {self.count}>"
 
 
-def _joined(count: int, states: Array) -> Array:
-    sums = np.empty(1 + states.size, np.uint64)
-    sums[0] = count
-    sums[1:] = states.ravel()
-    return sums
+def _integer(digits: Array) -> int:
+    """Return the integer whose digits of 64 bits these are, the lowest first."""
+    return int.from_bytes(digits.astype("<u8").tobytes(), "little")
 
 
-def _from_bytes(data: bytes, kind: type[SumSquare] = SumSquare) -> SumSquare:
+def _loaded(data: bytes, kind: type[SumSquare] = SumSquare) -> SumSquare:
     return kind.from_bytes(data)
 
 
 def _element(type: Any) -> ElementType:
-    named = _BY_NAME.get(type) if isinstance(type, str) else None
+    named = BY_NAME.get(type) if isinstance(type, str) else None
     if named is not None:
         return named
     try:
@@ -604,25 +541,7 @@ def _element(type: Any) -> ElementType:
     except UnsupportedTypeError:
         raise
     except Exception as error:  # of several kinds, by what NumPy makes of it
-        allowed = ", ".join(_BY_NAME)
+        allowed = ", ".join(BY_NAME)
         raise UnsupportedTypeError(
             f"type is {shown(type)}; allowed: {allowed}"
         ) from error
-
-
-def _check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
-    """Return a shape of sums whose states are an array too, empty ones included."""
-    digits, _ = _core.state_format(element.code)
-    try:
-        # A view without memory, which NumPy refuses for what is no shape of an array.
-        normal = np.broadcast_to(np.uint8(0), shape).shape
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(
-            f"shape is {shown(shape)}; allowed: that of an array"
-        ) from error
-    if math.prod(n for n in normal if n) * 8 * digits >= _MOST_BYTES:
-        raise ArgumentError(
-            f"shape is {shown(shape)}; allowed: one whose sums, of {8 * digits} bytes "
-            "each, are below 2**63 bytes"
-        )
-    return normal

@@ -1,7 +1,8 @@
-"""The operator as a function: NumPy's face and ONNX's face.
+"""NumPy's face: reductions as functions of arrays, by the names that NumPy uses.
 
-May import arrays, element_types, errors, labels, spec.rules and the native core only,
-and halfulp.dask for its arrays.
+May import arrays, element_types, errors, labels, spec.rules and the native core only.
+Imports halfulp.dask when called with one of its arrays, so that exact sums, of which
+it makes its own, need not stand below.
 """
 
 from __future__ import annotations
@@ -14,26 +15,19 @@ import numpy.typing as npt
 
 from halfulp import _core
 from halfulp.arrays import Array, as_array, is_dask_array, is_more_than_an_array
-from halfulp.element_types import (
-    BY_CODE,
-    ElementType,
-    data_type,
-    element_type,
-    widened,
-)
-from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError, shown
+from halfulp.element_types import BY_CODE, data_type, result_type, widened
+from halfulp.errors import ArgumentError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.spec.rules import (
-    axes_error,
     check_flag,
     normalize_axes,
-    reduced_axes,
+    raises_on_overflow,
     reduced_shape,
 )
 
-_AXES = "a sequence of int or a 1-D array of int64"
-_SAME = 0  # for a code: the element type of the data, of small ones 64 bits
-_NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
+# For the code of a result: the element type of the data, of small ones 64 bits.
+SAME_TYPE = 0
+NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
 
 def sum_square(
@@ -135,106 +129,23 @@ def sum_square(
     if axis is not None:
         given = axis if isinstance(axis, tuple | list) else (axis,)
         axes = normalize_axes(given, data.ndim, repeated="raise")
-    target = _SAME
+    code = SAME_TYPE
     if dtype is not None or out is not None:
-        target = target_type(data_type(data.dtype, "x has dtype"), dtype, out).code
+        code = _result_code(data, dtype, out)
     checked = raises_on_overflow(overflow)
     if lazy:
         if out is not None:
             raise ArgumentError("out is given with a Dask array; allowed: without")
-        return _reduce_lazily(x, "x", axes, keepdims, target, overflow, split_every)
+        return reduce_lazily(x, "x", axes, keepdims, code, overflow, split_every)
     if split_every is not None:
-        raise ArgumentError(_NO_DASK.format("x"))
+        raise ArgumentError(NO_DASK.format("x"))
     if out is not None:
-        _reduce_into(out, data, axes, keepdims, target, checked)
+        _reduce_into(out, data, axes, keepdims, code, checked)
         return out
-    result = _reduce(data, "x", axes, keepdims, target, checked)
+    result = reduce_array(data, "x", axes, keepdims, code, checked)
     if restore is not None:
         return restore(result)
     return result if result.ndim else result[()]
-
-
-def reduce_sum_square(
-    data: Any,
-    axes: Any = None,
-    *,
-    keepdims: int = 1,
-    noop_with_empty_axes: int = 0,
-    split_every: int | dict[int, int] | None = None,
-) -> Any:
-    """ONNX's ReduceSumSquare, version 18, correctly rounded.
-
-    Parameters
-    ----------
-    data : array_like
-        As for `sum_square`, but of no small dtype.
-    axes : sequence of int or array of int64, 1-D, optional
-        Each in [-r, r-1], r the rank of `data`; the same axis twice counts
-        once. None and an empty sequence are the same.
-    keepdims : int, optional
-        1 keeps the reduced axes with length one, 0 drops them.
-    noop_with_empty_axes : int, optional
-        With empty `axes`, 0 reduces all axes; 1 reduces none, and every
-        element is squared.
-    split_every : int or dict of int to int, optional
-        As for `sum_square`.
-
-    Returns
-    -------
-    numpy.ndarray or array of the library of `data`
-        Of the element type of `data`, new and C-contiguous.
-
-    Raises
-    ------
-    UnsupportedTypeError, AxesError, ArgumentError
-        Before any work, if an argument is not allowed.
-
-    Notes
-    -----
-    The ONNX specification defines the operator by its function body, Mul and
-    ReduceSum, which rounds each square and each sum. Here the exact sum is
-    rounded once, so the last bits can differ; these are the more accurate.
-    Integers are exact modulo 2^N, as in the function body.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import halfulp
-    >>> data = np.array([[1, 2], [3, 4]], dtype=np.float32)
-    >>> halfulp.reduce_sum_square(data, [1])
-    array([[ 5.],
-           [25.]], dtype=float32)
-    >>> halfulp.reduce_sum_square(data, noop_with_empty_axes=1)
-    array([[ 1.,  4.],
-           [ 9., 16.]], dtype=float32)
-    """
-    is_array = type(data) is np.ndarray
-    labelled = not is_array and has_labels(data)
-    lazy = not is_array and is_dask_array(data)
-    array, restore = (data, None) if lazy or labelled else as_array(data, "data")
-    keep = check_flag("keepdims", keepdims)
-    noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
-    given = None if axes is None else _axes_list(axes)
-    normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
-    if labelled:
-
-        def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
-            return reduce_sum_square(
-                inner,
-                axes,
-                keepdims=0,
-                noop_with_empty_axes=1,
-                split_every=split_every,
-            )
-
-        return sum_with_labels(data, "data", normal, keep, sum_of)
-    element_type(array.dtype, "data has dtype")
-    if lazy:
-        return _reduce_lazily(data, "data", normal, keep, _SAME, "wrap", split_every)
-    if split_every is not None:
-        raise ArgumentError(_NO_DASK.format("data"))
-    result = _reduce(array, "data", normal, keep)
-    return result if restore is None else restore(result)
 
 
 def _sum_with_labels(
@@ -260,106 +171,68 @@ def _sum_with_labels(
     return sum_with_labels(x, "x", normal, keepdims, sum_of)
 
 
-def _reduce(
+def _result_code(data: Any, dtype: npt.DTypeLike | None, out: Any) -> int:
+    source = data_type(data.dtype, "x has dtype")
+    if out is None:
+        return result_type(source, dtype).code
+    if not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
+        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
+    return result_type(source, dtype, out.dtype).code
+
+
+def reduce_array(
     data: Array,
     what: str,
     axes: tuple[int, ...] | None,
     keepdims: bool,
-    target: int = _SAME,
+    code: int = SAME_TYPE,
     checked: bool = False,
     out: Array | None = None,
 ) -> Array:
+    """Reduce an array along normalized axes.
+
+    Parameters
+    ----------
+    data : numpy.ndarray
+    what : str
+        The caller's name of `data`, for errors.
+    axes : tuple of int or None
+        Normalized; None means all.
+    keepdims : bool
+    code : int
+        Of the element type of the result.
+    checked : bool
+        Whether integer results that do not fit raise.
+    out : numpy.ndarray, optional
+        Of the shape and type of the result, in native byte order, C-contiguous, apart
+        from `data`.
+
+    Raises
+    ------
+    UnsupportedTypeError, SumOverflowError
+    """
     try:
-        return _core.reduce(data, axes, keepdims, target, checked, out)
+        return _core.reduce(data, axes, keepdims, code, checked, out)
     except TypeError:
         data_type(data.dtype, f"{what} has dtype")  # tells what is allowed
         raise
 
 
-def _reduce_lazily(
+def reduce_lazily(
     data: Any,
     what: str,
     axes: tuple[int, ...] | None,
     keepdims: bool,
-    target: int,
+    code: int,
     overflow: str,
     split_every: Any,
 ) -> Any:
+    """Reduce a Dask array as `reduce_array` does an array, when it is computed."""
     from halfulp.dask import reduce_dask_array
 
     source = data_type(data.dtype, f"{what} has dtype")
-    into = widened(source, 64) if target == _SAME else BY_CODE[target]
+    into = widened(source, 64) if code == SAME_TYPE else BY_CODE[code]
     return reduce_dask_array(data, what, axes, keepdims, into, overflow, split_every)
-
-
-def _axes_list(axes: Any) -> list[int]:
-    """The axes of the ONNX face: a sequence, or a 1-D tensor of int64."""
-    if isinstance(axes, list | tuple):
-        return list(axes)
-    tensor, _ = as_array(axes, "axes")
-    if tensor.ndim == 0:
-        raise axes_error(axes, _AXES)
-    if tensor.ndim != 1:
-        raise AxesError(f"axes has rank {tensor.ndim}; allowed: {_AXES}")
-    if tensor.dtype != np.int64:
-        raise AxesError(f"axes has dtype {tensor.dtype}; allowed: int64")
-    values: list[int] = tensor.tolist()
-    return values
-
-
-def raises_on_overflow(overflow: Any) -> bool:
-    """Return what the argument `overflow` says.
-
-    Raises
-    ------
-    ArgumentError
-        If it is neither "wrap" nor "raise".
-    """
-    if not isinstance(overflow, str) or overflow not in ("wrap", "raise"):
-        raise ArgumentError(f"overflow is {shown(overflow)}; allowed: 'wrap' or 'raise'")
-    return overflow == "raise"
-
-
-def target_type(
-    source: ElementType, dtype: npt.DTypeLike | None, out: Any
-) -> ElementType:
-    """Return the element type of a result for the arguments `dtype` and `out`.
-
-    Raises
-    ------
-    ArgumentError, UnsupportedTypeError
-        If one of them is not allowed for data of the type `source`.
-    """
-    if out is not None and (
-        not isinstance(out, np.ndarray) or is_more_than_an_array(type(out))
-    ):
-        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
-    if dtype is None:
-        assert out is not None
-        target = element_type(out.dtype, "out has dtype")
-    else:
-        try:
-            target = element_type(np.dtype(dtype), "dtype is")
-        except UnsupportedTypeError:
-            raise
-        except Exception as error:  # of several kinds, by what NumPy makes of it
-            raise ArgumentError(
-                f"dtype is {shown(dtype)}, not a dtype: {shown(error, str)}"
-            ) from error
-        if out is not None and element_type(out.dtype, "out has dtype") is not target:
-            raise ArgumentError(
-                f"out has dtype {out.dtype}; allowed: {target.numpy_name}"
-            )
-    if source.kind == "float" and target.kind != "float":
-        allowed = ", ".join(
-            t.numpy_name for t in BY_CODE.values() if t.kind == source.kind
-        )
-        which = "out has dtype" if dtype is None else "dtype is"
-        raise UnsupportedTypeError(
-            f"{which} {target.numpy_name}; allowed for a sum of {source.numpy_name}: "
-            f"{allowed}"
-        )
-    return target
 
 
 def _reduce_into(
@@ -367,7 +240,7 @@ def _reduce_into(
     data: Array,
     axes: tuple[int, ...] | None,
     keepdims: bool,
-    target: int,
+    code: int,
     checked: bool,
 ) -> None:
     all_axes = tuple(range(data.ndim)) if axes is None else axes
@@ -384,6 +257,6 @@ def _reduce_into(
         and not np.may_share_memory(out, data)
     )
     direct_out = out if direct else None
-    result = _reduce(data, "x", axes, keepdims, target, checked, direct_out)
+    result = reduce_array(data, "x", axes, keepdims, code, checked, direct_out)
     if result is not out:
         out[...] = result

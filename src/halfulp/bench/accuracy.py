@@ -19,15 +19,7 @@ from halfulp.bench.measure import reason
 from halfulp.bench.peers import Peer, as_array
 from halfulp.bench.results import HALFULP, Errors
 
-# Of each type: bits of the significand, exponent of the least normal value.
-_FORMATS = {
-    "float32": (24, -126),
-    "float16": (11, -14),
-    "bfloat16": (8, -126),
-    "float64": (53, -1022),
-}
-
-ACCURACY_TYPES = tuple(_FORMATS)
+ACCURACY_TYPES = ("float32", "float16", "bfloat16", "float64")
 
 # The factor keeps sums of 10^7 squares within float16, whose largest value is
 # 65504, and is a power of two, which changes no error.
@@ -97,11 +89,11 @@ def error_in_ulps(value: Any, exact: Fraction, type_name: str) -> float:
     OverflowError, ValueError
         If the value is not finite.
     """
-    precision, least = _FORMATS[type_name]
+    element = TYPES[type_name]
     exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
     if Fraction(2) ** exponent > exact:
         exponent -= 1
-    ulp = Fraction(2) ** (max(exponent, least) - precision + 1)
+    ulp = Fraction(2) ** (max(exponent, element.emin) - element.precision + 1)
     return float(abs(Fraction(float(value)) - exact) / ulp)
 
 

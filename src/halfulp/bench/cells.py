@@ -23,8 +23,7 @@ TYPES = {t.numpy_name: t for t in ELEMENT_TYPES}
 # and the sums of their columns ties far more often than those of other data.
 _BLOCK = 999_983
 _SEED = 20180618
-# Of each type that has cells of ties: bits of the significand.
-_PRECISION = {"float32": 24, "float64": 53}
+_TYPES_OF_TIES = ("float32", "float64")
 
 # How an array lies in a buffer of C-contiguous memory.
 _LAYOUTS: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
@@ -115,7 +114,7 @@ def _tied_rows(length: int, size: int, element: ElementType) -> Array:
     2^p. The last element sets the parity.
     """
     rng = np.random.default_rng(_SEED)
-    r = math.isqrt((3 << _PRECISION[element.numpy_name]) // (2 * length))
+    r = math.isqrt((3 << element.precision) // (2 * length))
     rows = rng.integers(r - r // 8, r + r // 8 + 1, (size // length, length))
     even = np.count_nonzero(rows % 2, axis=1) % 2 == 0
     rows[:, -1] ^= even
@@ -151,7 +150,7 @@ CELLS = {
             _SQUARE,
             (1,),
             ties=True,
-            types=tuple(_PRECISION),
+            types=_TYPES_OF_TIES,
         ),
         Cell(
             "ties-columns",
@@ -159,7 +158,7 @@ CELLS = {
             _SQUARE,
             (0,),
             ties=True,
-            types=tuple(_PRECISION),
+            types=_TYPES_OF_TIES,
         ),
         Cell("update-flat", "SumSquare.update: 2^24 elements", _FLAT, update=True),
         Cell(

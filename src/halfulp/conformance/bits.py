@@ -1,6 +1,6 @@
 """Arrays as the bits of their elements, and what the float types are made of.
 
-Imports nothing of halfulp.
+May import element_types only.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from halfulp.element_types import FLOAT_TYPES
+
 Array = npt.NDArray[Any]
 
 # Of each float type: bits of the significand, and the exponent of the largest number.
-PRECISION = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
-EMAX = {"bfloat16": 127, "float16": 15, "float32": 127, "float64": 1023}
+PRECISION = {t.numpy_name: t.precision for t in FLOAT_TYPES}
+EMAX = {t.numpy_name: t.emax for t in FLOAT_TYPES}
 
 
 def bits(array: Any) -> Array:

@@ -17,7 +17,7 @@ from pathlib import Path
 from halfulp.errors import ModelError
 from halfulp.external_data import external_data
 from halfulp.faults import shortened
-from halfulp.files.stored_types import BY_NAME, StoredType
+from halfulp.files.stored_types import BY_NAME, STORED_TYPES, StoredType
 from halfulp.files.tensors import (
     Array,
     Box,
@@ -49,33 +49,8 @@ _EXTERNAL, _LOCATION = 13, 14
 _KEY, _VALUE = 1, 2
 
 # The numbers of types, as ONNX's definition has them.
-_TYPES = {
-    1: "float",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    8: "string",
-    9: "bool",
-    10: "float16",
-    11: "double",
-    12: "uint32",
-    13: "uint64",
-    14: "complex64",
-    15: "complex128",
-    16: "bfloat16",
-    17: "float8e4m3fn",
-    18: "float8e4m3fnuz",
-    19: "float8e5m2",
-    20: "float8e5m2fnuz",
-    21: "uint4",
-    22: "int4",
-    23: "float4e2m1",
-    24: "float8e8m0",
-    25: "uint2",
-    26: "int2",
+_TYPES = {8: "string", 14: "complex64", 15: "complex128"} | {
+    t.code: t.name for t in STORED_TYPES
 }
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

@@ -1,6 +1,6 @@
 """Sums as results: rounded, as facts that can be printed, and as arrays in files.
 
-May import element_types, errors, state and, beside it, outputs and totals only.
+May import element_types, errors, exact_sum and, beside it, outputs and totals only.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from halfulp.element_types import ELEMENT_TYPES, ElementType
 from halfulp.errors import ArgumentError, SumOverflowError
+from halfulp.exact_sum import SumSquare
 from halfulp.files.outputs import Order, array_writer
 from halfulp.files.tensors import Array
 from halfulp.files.totals import KINDS, Totals, joined
-from halfulp.exact_sum import SumSquare
 
 # ONNX's names and NumPy's; "float" is ONNX's.
 BY_NAME = {name: t for t in ELEMENT_TYPES for name in (t.numpy_name, t.name)}

@@ -15,32 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.errors import ModelError
-from halfulp.files.stored_types import BY_NAME
+from halfulp.files.stored_types import STORED_TYPES
 from halfulp.files.tensors import FileSource, FlatTensor, Skipped, Wanted, element_bytes
 from halfulp.input import file_errors, open_regular, read_at, the_file
 
 _MOST_HEADER = 100_000_000  # bytes, as the format has it
-_CODES = {
-    "BF16": "bfloat16",
-    "BOOL": "bool",
-    "F4": "float4e2m1",
-    "F8_E4M3": "float8e4m3fn",
-    "F8_E4M3FNUZ": "float8e4m3fnuz",
-    "F8_E5M2": "float8e5m2",
-    "F8_E5M2FNUZ": "float8e5m2fnuz",
-    "F8_E8M0": "float8e8m0",
-    "F16": "float16",
-    "F32": "float",
-    "F64": "double",
-    "I8": "int8",
-    "I16": "int16",
-    "I32": "int32",
-    "I64": "int64",
-    "U8": "uint8",
-    "U16": "uint16",
-    "U32": "uint32",
-    "U64": "uint64",
-}
+_TYPES = {t.safetensors: t for t in STORED_TYPES if t.safetensors}
 
 
 def safetensors(path: Path, wanted: Wanted) -> Iterator[FlatTensor | Skipped]:
@@ -75,10 +55,10 @@ def safetensors(path: Path, wanted: Wanted) -> Iterator[FlatTensor | Skipped]:
         end = stop
         if not wanted(name):
             continue
-        if code not in _CODES:
+        if code not in _TYPES:
             yield Skipped(name, code)
             continue
-        stored = BY_NAME[_CODES[code]]
+        stored = _TYPES[code]
         dtype = stored.dtype.newbyteorder("<")
         element_bytes(shape, dtype.itemsize, what)
         nbytes = stored.nbytes(math.prod(shape))

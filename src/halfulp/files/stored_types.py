@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from halfulp.element_types import ELEMENT_TYPES, ElementType
-
-_ELEMENTS = {t.name: t for t in ELEMENT_TYPES}
+from halfulp.element_types import BY_NAME as ELEMENTS
+from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES, ElementType, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,12 @@ class StoredType:
     ----------
     name : str
         ONNX's.
+    code : int
+        ONNX's number.
     numpy_name : str
         Of the dtype of NumPy or ml_dtypes, which has a byte for less than one.
+    safetensors : str
+        The name in .safetensors files; empty if they have none.
     bits : int
         Of an element; below 8, a byte has several, the first in its lowest bits.
     element : ElementType
@@ -34,7 +37,9 @@ class StoredType:
     """
 
     name: str
+    code: int
     numpy_name: str
+    safetensors: str
     bits: int
     element: ElementType
 
@@ -62,7 +67,7 @@ class StoredType:
 
         Of less than a byte, only the lowest bits of each count.
         """
-        if self.name in _ELEMENTS:
+        if self.name in ELEMENTS:
             return array
         if self.name == "bool":
             array = array.view(np.uint8) != 0
@@ -73,34 +78,55 @@ class StoredType:
         return array.astype(self.element.dtype)
 
 
-def _small(name: str, numpy_name: str, bits: int, element: str) -> StoredType:
-    return StoredType(name, numpy_name, bits, _ELEMENTS[element])
+_SAFETENSORS = {
+    "bfloat16": "BF16",
+    "float16": "F16",
+    "float": "F32",
+    "double": "F64",
+    "int32": "I32",
+    "int64": "I64",
+    "uint32": "U32",
+    "uint64": "U64",
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "uint8": "U8",
+    "uint16": "U16",
+}
 
+
+def _whole(type_: ElementType) -> StoredType:
+    return StoredType(
+        type_.name,
+        type_.code,
+        type_.numpy_name,
+        _SAFETENSORS[type_.name],
+        8 * type_.dtype.itemsize,
+        widened(type_, 32),
+    )
+
+
+_INT32, _UINT32, _FLOAT = ELEMENTS["int32"], ELEMENTS["uint32"], ELEMENTS["float"]
 
 STORED_TYPES = (
-    *(_small(t.name, t.numpy_name, 8 * t.dtype.itemsize, t.name) for t in ELEMENT_TYPES),
-    _small("bool", "bool", 8, "int32"),
-    _small("int8", "int8", 8, "int32"),
-    _small("int16", "int16", 16, "int32"),
-    _small("uint8", "uint8", 8, "uint32"),
-    _small("uint16", "uint16", 16, "uint32"),
-    _small("int4", "int4", 4, "int32"),
-    _small("int2", "int2", 2, "int32"),
-    _small("uint4", "uint4", 4, "uint32"),
-    _small("uint2", "uint2", 2, "uint32"),
-    _small("float8e4m3fn", "float8_e4m3fn", 8, "float"),
-    _small("float8e4m3fnuz", "float8_e4m3fnuz", 8, "float"),
-    _small("float8e5m2", "float8_e5m2", 8, "float"),
-    _small("float8e5m2fnuz", "float8_e5m2fnuz", 8, "float"),
-    _small("float8e8m0", "float8_e8m0fnu", 8, "float"),
-    _small("float4e2m1", "float4_e2m1fn", 4, "float"),
+    *map(_whole, (*ELEMENT_TYPES, *SMALL_TYPES)),
+    StoredType("int4", 22, "int4", "", 4, _INT32),
+    StoredType("int2", 26, "int2", "", 2, _INT32),
+    StoredType("uint4", 21, "uint4", "", 4, _UINT32),
+    StoredType("uint2", 25, "uint2", "", 2, _UINT32),
+    StoredType("float8e4m3fn", 17, "float8_e4m3fn", "F8_E4M3", 8, _FLOAT),
+    StoredType("float8e4m3fnuz", 18, "float8_e4m3fnuz", "F8_E4M3FNUZ", 8, _FLOAT),
+    StoredType("float8e5m2", 19, "float8_e5m2", "F8_E5M2", 8, _FLOAT),
+    StoredType("float8e5m2fnuz", 20, "float8_e5m2fnuz", "F8_E5M2FNUZ", 8, _FLOAT),
+    StoredType("float8e8m0", 24, "float8_e8m0fnu", "F8_E8M0", 8, _FLOAT),
+    StoredType("float4e2m1", 23, "float4_e2m1fn", "F4", 4, _FLOAT),
 )
 BY_NAME = {t.name: t for t in STORED_TYPES}
-_BY_NUMPY_NAME = {t.numpy_name: t for t in STORED_TYPES}
+BY_NUMPY_NAME = {t.numpy_name: t for t in STORED_TYPES}
 
 
 def stored_type(dtype: np.dtype[Any]) -> StoredType | None:
     """Return the type of a dtype of any byte order, if its elements can be summed."""
-    found = _BY_NUMPY_NAME.get(dtype.newbyteorder("=").name)
+    found = BY_NUMPY_NAME.get(dtype.newbyteorder("=").name)
     # A record may have any name.
     return found if found and found.dtype == dtype.newbyteorder("=") else None

@@ -1,6 +1,6 @@
 """Adds up the squares of tensors in files, several threads reading and summing.
 
-May import element_types, errors, settings, state and, beside it, readers, tensors
+May import element_types, errors, exact_sum, settings and, beside it, readers, tensors
 and totals only. A sum is exact, so each thread has its own, of whatever boxes it took;
 they are merged.
 """
@@ -18,11 +18,11 @@ import numpy as np
 
 from halfulp.element_types import ElementType
 from halfulp.errors import HalfulpError, ModelError
+from halfulp.exact_sum import SumSquare
 from halfulp.files.readers import read_file
 from halfulp.files.tensors import Array, Box, Read, Skipped, Tensor, Written, boxes
 from halfulp.files.totals import Totals
 from halfulp.settings import get_num_threads
-from halfulp.exact_sum import SumSquare
 
 # Bytes that a thread reads at once: they stay in the cache until they are summed.
 PIECE = 2**20

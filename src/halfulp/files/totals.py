@@ -1,6 +1,6 @@
 """What a run has summed, and the state files that join runs.
 
-May import element_types, errors, input, state and, beside it, stored_types only.
+May import element_types, errors, exact_sum, input and, beside it, stored_types only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import IO
 
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
+from halfulp.exact_sum import SumSquare
 from halfulp.files.stored_types import STORED_TYPES
 from halfulp.input import file_errors, open_regular, the_file
-from halfulp.exact_sum import SumSquare
 
 KINDS = {t.name: t.kind for t in ELEMENT_TYPES}
 # In which all sums of a kind are exact.

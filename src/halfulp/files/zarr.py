@@ -20,7 +20,7 @@ import numpy as np
 
 from halfulp.errors import ModelError
 from halfulp.files.chunked import ChunkedTensor, Places, package
-from halfulp.files.stored_types import BY_NAME, STORED_TYPES, StoredType, stored_type
+from halfulp.files.stored_types import BY_NAME, BY_NUMPY_NAME, StoredType, stored_type
 from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, read_at, read_whole, the_file
 
@@ -31,7 +31,6 @@ _CODECS = {
     *("shuffle", "delta", "fixedscaleoffset", "crc32", "crc32c", "adler32"),
     *("bytes", "transpose", "sharding_indexed"),
 }
-_BY_NUMPY_NAME = {t.numpy_name: t for t in STORED_TYPES}
 # For an inner chunk of a shard: offset and length, or twice this if it has none.
 _NOWHERE = 2**64 - 1
 _CRC = 4  # bytes behind the index of a shard
@@ -150,8 +149,8 @@ class _Array:
             return None, "a record"
         if not isinstance(name, str):
             raise ModelError(f"{self._what} has type {name!r}; allowed: a name")
-        if name in _BY_NUMPY_NAME:
-            return _BY_NUMPY_NAME[name], name
+        if name in BY_NUMPY_NAME:
+            return BY_NUMPY_NAME[name], name
         if name in ("r16", "|V2", "<V2"):
             return (BY_NAME["bfloat16"] if bfloat16 else None), "|V2"
         if self._version == 2:

@@ -119,6 +119,19 @@ def check_flag(name: str, value: object, where: str = "") -> bool:
     return number == 1
 
 
+def raises_on_overflow(overflow: object) -> bool:
+    """Return what the argument `overflow` says.
+
+    Raises
+    ------
+    ArgumentError
+        If it is neither "wrap" nor "raise".
+    """
+    if not isinstance(overflow, str) or overflow not in ("wrap", "raise"):
+        raise ArgumentError(f"overflow is {shown(overflow)}; allowed: 'wrap' or 'raise'")
+    return overflow == "raise"
+
+
 def axes_error(axes: object, allowed: str) -> AxesError:
     """Return the error for axes that are no list; a lone axis is told how to be one."""
     hint = ""

@@ -1,0 +1,128 @@
+"""The bytes of exact sums: how many they are in memory, and what they are serialized.
+
+May import arrays, element_types, errors and the native core only.
+
+Serialized, all numbers are little-endian: the head; the lengths of the axes, 8 bytes
+each; and the digits of each sum. The CRC-32 is of all other bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+
+from halfulp import _core
+from halfulp.arrays import Array
+from halfulp.element_types import BY_CODE, ElementType
+from halfulp.errors import ArgumentError, shown
+
+_HEAD = struct.Struct("<8sHBBIQ")  # magic, version, type, rank, CRC-32, count
+_MAGIC = b"halfulpS"
+_VERSION = 1
+_BEFORE_CRC = 12
+_AFTER_CRC = 16
+
+_MOST_RANK = 64  # NumPy's
+_MOST_BYTES = 2**63  # of an array
+
+
+def digits_of(element: ElementType) -> int:
+    """Return how many digits of 64 bits an exact sum of elements of a type has."""
+    return _core.state_format(element.code)[0]
+
+
+def joined(count: int, digits: Array) -> Array:
+    """Return the one array of a count and the digits of sums."""
+    sums = np.empty(1 + digits.size, np.uint64)
+    sums[0] = count
+    sums[1:] = digits.ravel()
+    return sums
+
+
+def check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
+    """Return a shape of sums whose digits are an array too, empty ones included.
+
+    Raises
+    ------
+    ArgumentError
+        If it is none.
+    """
+    digits = digits_of(element)
+    try:
+        # A view without memory, which NumPy refuses for what is no shape of an array.
+        normal = np.broadcast_to(np.uint8(0), shape).shape
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(
+            f"shape is {shown(shape)}; allowed: that of an array"
+        ) from error
+    if math.prod(n for n in normal if n) * 8 * digits >= _MOST_BYTES:
+        raise ArgumentError(
+            f"shape is {shown(shape)}; allowed: one whose sums, of {8 * digits} bytes "
+            "each, are below 2**63 bytes"
+        )
+    return normal
+
+
+def packed(element: ElementType, shape: tuple[int, ...], sums: Array) -> bytes:
+    """Return sums, as `joined` has them, as bytes."""
+    rest = struct.pack(f"<Q{len(shape)}Q", sums[0], *shape)
+    rest += sums[1:].astype("<u8", copy=False).tobytes()
+    head = _HEAD.pack(_MAGIC, _VERSION, element.code, len(shape), 0, 0)[:_BEFORE_CRC]
+    return head + struct.pack("<I", zlib.crc32(rest, zlib.crc32(head))) + rest
+
+
+def unpacked(data: Any) -> tuple[ElementType, tuple[int, ...], Array]:
+    """Return element type, shape and sums that `packed` gave these bytes.
+
+    Raises
+    ------
+    ArgumentError
+        If these are no such bytes, of another version, cut off or damaged.
+    """
+    try:
+        view = memoryview(data).cast("B")
+    except (TypeError, ValueError, BufferError) as error:
+        raise ArgumentError(
+            f"data is no C-contiguous bytes: {shown(error, str)}"
+        ) from error
+    if len(view) < _HEAD.size:
+        raise ArgumentError(
+            f"a SumSquare of {len(view)} bytes; allowed: {_HEAD.size} or more"
+        )
+    magic, version, code, rank, crc, count = _HEAD.unpack_from(view)
+    if magic != _MAGIC:
+        raise ArgumentError(
+            f"the bytes of a SumSquare begin with {magic!r}; allowed: {_MAGIC!r}"
+        )
+    if version != _VERSION:
+        raise ArgumentError(
+            f"the bytes of a SumSquare have version {version}; allowed: {_VERSION}"
+        )
+    element = BY_CODE.get(code)
+    start = _HEAD.size + 8 * rank
+    if element is None or rank > _MOST_RANK or len(view) < start:
+        raise ArgumentError(
+            f"a SumSquare of {len(view)} bytes has type {code} and rank {rank}; "
+            f"allowed: types {sorted(BY_CODE)}, ranks up to {_MOST_RANK} that fit"
+        )
+    shape = struct.unpack_from(f"<{rank}Q", view, _HEAD.size)
+    size = start + 8 * digits_of(element) * math.prod(shape)
+    if len(view) != size:
+        raise ArgumentError(
+            f"a SumSquare of {element.name} has {len(view)} bytes; allowed: {size} "
+            f"for shape {shape}"
+        )
+    if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
+        raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
+    normal = check_shape(shape, element)
+    sums = joined(count, np.frombuffer(view[start:], "<u8"))
+    if not _core.are_sums(sums, code):
+        raise ArgumentError(
+            f"the bytes of a SumSquare hold what {count} squares of {element.name} "
+            "cannot sum up to"
+        )
+    return element, normal, sums

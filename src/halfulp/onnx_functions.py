@@ -1,0 +1,117 @@
+"""ONNX's face: its operators as functions of arrays, without onnx.
+
+May import arrays, element_types, errors, functions, labels and spec.rules only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfulp.arrays import as_array, is_dask_array
+from halfulp.element_types import element_type
+from halfulp.errors import ArgumentError, AxesError
+from halfulp.functions import NO_DASK, SAME_TYPE, reduce_array, reduce_lazily
+from halfulp.labels import has_labels, sum_with_labels
+from halfulp.spec.rules import axes_error, check_flag, reduced_axes
+
+_AXES = "a sequence of int or a 1-D array of int64"
+
+
+def reduce_sum_square(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceSumSquare, version 18, correctly rounded.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `sum_square`, but of no small dtype.
+    axes : sequence of int or array of int64, 1-D, optional
+        Each in [-r, r-1], r the rank of `data`; the same axis twice counts
+        once. None and an empty sequence are the same.
+    keepdims : int, optional
+        1 keeps the reduced axes with length one, 0 drops them.
+    noop_with_empty_axes : int, optional
+        With empty `axes`, 0 reduces all axes; 1 reduces none, and every
+        element is squared.
+    split_every : int or dict of int to int, optional
+        As for `sum_square`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The ONNX specification defines the operator by its function body, Mul and
+    ReduceSum, which rounds each square and each sum. Here the exact sum is
+    rounded once, so the last bits can differ; these are the more accurate.
+    Integers are exact modulo 2^N, as in the function body.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> data = np.array([[1, 2], [3, 4]], dtype=np.float32)
+    >>> halfulp.reduce_sum_square(data, [1])
+    array([[ 5.],
+           [25.]], dtype=float32)
+    >>> halfulp.reduce_sum_square(data, noop_with_empty_axes=1)
+    array([[ 1.,  4.],
+           [ 9., 16.]], dtype=float32)
+    """
+    is_array = type(data) is np.ndarray
+    labelled = not is_array and has_labels(data)
+    lazy = not is_array and is_dask_array(data)
+    array, restore = (data, None) if lazy or labelled else as_array(data, "data")
+    keep = check_flag("keepdims", keepdims)
+    noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
+    given = None if axes is None else _axes_list(axes)
+    normal = reduced_axes(given, array.ndim, noop_with_empty_axes=noop)
+    if labelled:
+
+        def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
+            return reduce_sum_square(
+                inner,
+                axes,
+                keepdims=0,
+                noop_with_empty_axes=1,
+                split_every=split_every,
+            )
+
+        return sum_with_labels(data, "data", normal, keep, sum_of)
+    element_type(array.dtype, "data has dtype")
+    if lazy:
+        return reduce_lazily(data, "data", normal, keep, SAME_TYPE, "wrap", split_every)
+    if split_every is not None:
+        raise ArgumentError(NO_DASK.format("data"))
+    result = reduce_array(array, "data", normal, keep)
+    return result if restore is None else restore(result)
+
+
+def _axes_list(axes: Any) -> list[int]:
+    """The axes of the ONNX face: a sequence, or a 1-D tensor of int64."""
+    if isinstance(axes, list | tuple):
+        return list(axes)
+    tensor, _ = as_array(axes, "axes")
+    if tensor.ndim == 0:
+        raise axes_error(axes, _AXES)
+    if tensor.ndim != 1:
+        raise AxesError(f"axes has rank {tensor.ndim}; allowed: {_AXES}")
+    if tensor.dtype != np.int64:
+        raise AxesError(f"axes has dtype {tensor.dtype}; allowed: int64")
+    values: list[int] = tensor.tolist()
+    return values
