@@ -35,18 +35,19 @@ struct Kernel {
   Function function;
 };
 
-// A block of terms summed exactly. Output i is the sum over f of
-//   part[f][i] * 2^(exponent[i] + f * part_step(type)),
+// A block of terms summed exactly, in limbs: integers whose bits overlap, in fixed steps of
+// their exponents. Output i is the sum over f of
+//   limb[f][i] * 2^(exponent[i] + f * limb_step(type)),
 // or must be summed in another way if exponent[i] is kNotExact.
-inline constexpr int kMostParts = 4;
+inline constexpr int kMostLimbs = 4;
 inline constexpr std::int32_t kNotExact = INT32_MIN;
 
-struct Parts {
-  std::int64_t* part[kMostParts];
+struct Limbs {
+  std::int64_t* limb[kMostLimbs];
   std::int32_t* exponent;
 
-  Parts operator+(std::ptrdiff_t i) const {
-    return {{part[0] + i, part[1] + i, part[2] + i, part[3] + i}, exponent + i};
+  Limbs operator+(std::ptrdiff_t i) const {
+    return {{limb[0] + i, limb[1] + i, limb[2] + i, limb[3] + i}, exponent + i};
   }
 };
 
@@ -57,19 +58,19 @@ constexpr std::int64_t exact_rows_of(Type type) {
   return std::int64_t{1} << log_exact_rows(type);
 }
 
-// See kernels/folds.h.
-constexpr int part_step(Type type) {
+// From one limb to the next, as a power of two: see kernels/folds.h and kernels/integers.h.
+constexpr int limb_step(Type type) {
   if (!format_of(type).is_float) return 32;
   return log_exact_rows(type) - (type == Type::float64 ? 50 : 51);
 }
 
 // Sums a block: of Layout::rows at most kExactColumns columns, of Layout::columns at most
 // exact_rows_of(type) rows, with (columns + 64) * kExactLaneBytes of scratch memory aligned to
-// 64 bytes. Sets at most kMostParts parts and returns how many.
+// 64 bytes. Sets at most kMostLimbs limbs and returns how many.
 inline constexpr std::size_t kExactColumns = 4096;
 inline constexpr std::size_t kExactLaneBytes = 56;
 using ExactFunction = std::size_t (*)(const std::byte* data, std::ptrdiff_t row_stride,
-                                      std::size_t rows, std::size_t columns, const Parts& parts,
+                                      std::size_t rows, std::size_t columns, const Limbs& limbs,
                                       void* scratch);
 
 struct ExactKernel {

@@ -90,19 +90,19 @@ void ExactOutputs::add_run(const std::byte* data, std::int64_t n, std::uint64_t*
                            Workspace& workspace) const {
   constexpr std::int64_t kColumns = kExactColumns;
   constexpr std::int64_t kRows = 16;
-  std::int64_t part[kMostParts][kRows];
+  std::int64_t limb[kMostLimbs][kRows];
   std::int32_t exponent[kRows];
-  const Parts parts = {{part[0], part[1], part[2], part[3]}, exponent};
+  const Limbs limbs = {{limb[0], limb[1], limb[2], limb[3]}, exponent};
   const std::int64_t bytes = reader_.bytes();
   while (n >= kFewTerms) {
     const std::int64_t columns = std::min(n, kColumns);
     const std::int64_t rows = std::max<std::int64_t>(1, std::min(n / kColumns, kRows));
-    const std::size_t count = rows_(data, columns * bytes, rows, columns, parts, nullptr);
+    const std::size_t count = rows_(data, columns * bytes, rows, columns, limbs, nullptr);
     for (std::int64_t i = 0; i < rows; ++i, data += columns * bytes) {
       if (exponent[i] == kNotExact) {
         exactly_.add_squares(digits, data, columns);
       } else {
-        exactly_.add_parts(digits, parts + i, count);
+        exactly_.add_limbs(digits, limbs + i, count);
       }
     }
     n -= rows * columns;
@@ -141,13 +141,13 @@ void ExactOutputs::add_columns(const Block& block, const StoredSums& sums,
        row += height, data += height * block.row_stride) {
     const std::int64_t rows = std::min(height, block.rows - row);
     workspace.pace.count(rows * columns);
-    const Parts& parts = workspace.parts;
+    const Limbs& limbs = workspace.limbs;
     const std::size_t count =
-        columns_(data, block.row_stride, rows, columns, parts, workspace.scratch());
+        columns_(data, block.row_stride, rows, columns, limbs, workspace.scratch());
     static_assert(2 * exact_rows_of(Type::float16) <= 8 * exact_rows_of(Type::float64));
-    if (!exactly_.add_outputs(sums, parts, count, columns)) continue;
+    if (!exactly_.add_outputs(sums, limbs, count, columns)) continue;
     for (std::int64_t j = 0; j < columns; ++j) {
-      if (parts.exponent[j] != kNotExact) continue;
+      if (limbs.exponent[j] != kNotExact) continue;
       std::uint64_t column[exact_rows_of(Type::float64)];
       auto* terms = reinterpret_cast<std::byte*>(column);
       pack(terms, data + j * bytes, 1, 0, rows, block.row_stride, bytes, false);

@@ -64,7 +64,7 @@ inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
 }
 
 // Adds value * 2^shift to `size` digits, modulo 2^(64 size): a sum that is below 0 before all
-// parts of it were added comes right in the end. With shift < 0 the value must be
+// limbs of it were added comes right in the end. With shift < 0 the value must be
 // a multiple of 2^-shift.
 inline void add_signed(std::uint64_t* digits, int size, int128 value, int shift) {
   if (shift < 0) {
@@ -171,18 +171,18 @@ inline void add_to_stored(const Format& format, std::uint64_t* stored,
   }
 }
 
-// Adds the first output of a kernel to a sum.
+// Adds the limbs of the first output of a kernel to a sum.
 template <Type type>
-void add_parts(std::uint64_t* digits, const Parts& parts, std::size_t count) {
+void add_limbs(std::uint64_t* digits, const Limbs& limbs, std::size_t count) {
   constexpr SumFormat kSum = sum_format(format_of(type));
-  constexpr int kStep = part_step(type);
+  constexpr int kStep = limb_step(type);
   if (format_of(type).is_float && flags_of(kSum, digits) != 0) return;
   for (std::size_t f = 0; f < count; f += 2) {
     // Two at a time, in units of the finer one; each is below 2^60 in size.
-    int128 value = parts.part[f][0];
-    int exponent = parts.exponent[0] + static_cast<int>(f) * kStep - kSum.exponent;
+    int128 value = limbs.limb[f][0];
+    int exponent = limbs.exponent[0] + static_cast<int>(f) * kStep - kSum.exponent;
     if (f + 1 < count) {
-      const int128 next = parts.part[f + 1][0];
+      const int128 next = limbs.limb[f + 1][0];
       if (kStep > 0) {
         value += next * (int128{1} << (kStep > 0 ? kStep : 0));
       } else {
@@ -224,16 +224,16 @@ struct StoredSums {
 
 // Adds output j of a kernel, of n, to stored sum j; returns whether it found one not exact.
 template <Type type>
-bool add_outputs(const StoredSums& sums, const Parts& parts, std::size_t count,
+bool add_outputs(const StoredSums& sums, const Limbs& limbs, std::size_t count,
                  std::int64_t n) {
   bool all = true;
   for (std::int64_t j = 0; j < n; ++j) {
-    if (parts.exponent[j] == kNotExact) {
+    if (limbs.exponent[j] == kNotExact) {
       all = false;
       continue;
     }
     with_digits<type>(
-        sums(j), [&](std::uint64_t* digits) { add_parts<type>(digits, parts + j, count); });
+        sums(j), [&](std::uint64_t* digits) { add_limbs<type>(digits, limbs + j, count); });
   }
   return !all;
 }
@@ -248,14 +248,14 @@ void add_squares_to_stored(std::uint64_t* stored, const std::byte* data, std::in
 struct Exactly {
   void (*add_squares)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
   void (*add_squares_to_stored)(std::uint64_t* stored, const std::byte* data, std::int64_t n);
-  void (*add_parts)(std::uint64_t* digits, const Parts& parts, std::size_t count);
-  bool (*add_outputs)(const StoredSums& sums, const Parts& parts, std::size_t count,
+  void (*add_limbs)(std::uint64_t* digits, const Limbs& limbs, std::size_t count);
+  bool (*add_outputs)(const StoredSums& sums, const Limbs& limbs, std::size_t count,
                       std::int64_t n);
 };
 
 template <Type type>
 constexpr Exactly exactly_as() {
-  return {&add_squares<type>, &add_squares_to_stored<type>, &add_parts<type>,
+  return {&add_squares<type>, &add_squares_to_stored<type>, &add_limbs<type>,
           &add_outputs<type>};
 }
 

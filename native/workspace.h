@@ -47,8 +47,8 @@ class Workspace {
     if (needs.exact) {
       stored_ = next;
       next += needs.stored_bytes;
-      for (std::int64_t*& part : parts.part) take(part);
-      take(parts.exponent);
+      for (std::int64_t*& limb : limbs.limb) take(limb);
+      take(limbs.exponent);
       return;
     }
     take(sums.hi);
@@ -79,12 +79,12 @@ class Workspace {
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, of open outputs
   std::uint8_t* open;
-  Parts parts;  // instead of all these, if exact
+  Limbs limbs;  // instead of all these, if exact
 
  private:
   static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
   static constexpr std::int64_t kExactBytes =
-      kMostParts * sizeof(std::int64_t) + sizeof(std::int32_t);
+      kMostLimbs * sizeof(std::int64_t) + sizeof(std::int32_t);
 
   static std::byte* align(std::byte* address) {
     return address + (-reinterpret_cast<std::uintptr_t>(address) & 63);

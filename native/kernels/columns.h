@@ -162,44 +162,5 @@ void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
   }
 }
 
-// Sums modulo 2^64 of kElements columns.
-template <Type type>
-struct SumColumnsResidue {
-  struct Lane {
-    Wide sums[kParts<type>] = {};
-
-    std::uint64_t of(std::size_t column) const {
-      return sums[column % kParts<type>][column / kParts<type>];
-    }
-  };
-  static constexpr std::size_t kRowsPerPass = 8;
-  static constexpr std::size_t kColumns = kElements<type>;
-  static constexpr std::size_t kLanesPerGroup = 1;
-
-  template <class Get>
-  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
-    Lane lane = fresh ? Lane{} : *lanes;
-    for (std::size_t row = 0; row < rows; ++row) {
-      const Wide x = load_wide<type>(get(row));
-      for (std::size_t part = 0; part < kParts<type>; ++part) {
-        lane.sums[part] += square_part<type>(x, part);
-      }
-    }
-    *lanes = lane;
-  }
-};
-
-template <Type type>
-void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, const Enclosures& enclosures, bool fresh, void* scratch) {
-  using Sum = SumColumnsResidue<type>;
-  auto* lanes = static_cast<typename Sum::Lane*>(scratch);
-  pass_all<type, Sum>(data, row_stride, rows, columns, true, lanes);
-  for (std::size_t j = 0; j < columns; ++j) {
-    const std::uint64_t sum = lanes[j / Sum::kColumns].of(j % Sum::kColumns);
-    enclosures.residue[j] = sum + (fresh ? 0 : enclosures.residue[j]);
-  }
-}
-
 }  // namespace
 }  // namespace halfulp

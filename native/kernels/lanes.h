@@ -170,22 +170,5 @@ inline __attribute__((always_inline)) void add_to_enclosures(const Enclosures& e
   }
 }
 
-// Elements of 32 bits lie two to a lane of 64: even and odd ones make a part each.
-template <Type type>
-constexpr std::size_t kParts = sizeof(Bits<type>) == 4 ? 2 : 1;
-
-template <Type type>
-constexpr std::size_t kElements = kWidth * kParts<type>;
-
-template <Type type>
-inline Wide square_part(Wide x, std::size_t part) {
-  return square_integers<type>(part == 0 ? x : x >> 32);
-}
-
-template <Type type>
-inline Wide load_wide(const Bits<type>* x) {
-  return load_vector<Wide>(x);
-}
-
 }  // namespace
 }  // namespace halfulp

@@ -322,54 +322,5 @@ void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row
   }
 }
 
-// Sums of the elements of a row, modulo 2^64.
-template <Type type>
-struct RowResidue {
-  Wide s{};
-
-  void step(Wide x) {
-    for (std::size_t part = 0; part < kParts<type>; ++part) s += square_part<type>(x, part);
-  }
-  static RowResidue join_pairs(const RowResidue& a, const RowResidue& b) {
-    return {evens(a.s, b.s) + odds(a.s, b.s)};
-  }
-};
-
-template <Type type>
-void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
-  using Lane = RowResidue<type>;
-  constexpr std::size_t kStride = kElements<type>;
-  const auto add = [&](std::size_t row, std::size_t count, const Lane& sum) {
-    for (std::size_t i = 0; i < count; ++i) {
-      enclosures.residue[row + i] = sum.s[i] + (fresh ? 0 : enclosures.residue[row + i]);
-    }
-  };
-  if (columns < kShortRow) {
-    sum_short_rows<type, Lane, kWidth, kStride>(data, row_stride, rows, columns,
-                                                load_wide<type>, add);
-    return;
-  }
-  for (std::size_t row = 0; row < rows; ++row) {
-    const Bits<type>* x = row_of<type>(data, row_stride, row);
-    std::size_t n = columns;
-    Lane lanes[kWidth];
-    for (; n >= 4 * kStride; n -= 4 * kStride) {
-      for (std::size_t i = 0; i < 4; ++i, x += kStride) {
-        if (i * kVectorBytes % 64 == 0) prefetch(x);
-        lanes[i % kWidth].step(load_wide<type>(x));
-      }
-    }
-    for (; n >= kStride; n -= kStride, x += kStride) lanes[0].step(load_wide<type>(x));
-    if (n > 0) {
-      lanes[1].step(load_wide<type>(Padded<kStride, Bits<type>>(x, n).elements));
-    }
-    const Wide sums = join_rows(lanes).s;
-    std::uint64_t total = fresh ? 0 : enclosures.residue[row];
-    for (std::size_t i = 0; i < kWidth; ++i) total += sums[i];
-    enclosures.residue[row] = total;
-  }
-}
-
 }  // namespace
 }  // namespace halfulp

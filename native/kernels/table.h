@@ -1,12 +1,14 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, folds.h, round_tile.h and rows.h only. Internal
-// linkage: see simd.h.
+// May include columns.h, dispatch.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h and
+// rows.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../dispatch.h"
 #include "columns.h"
-#include "folds.h"
+#include "fold_columns.h"
+#include "fold_rows.h"
+#include "integers.h"
 #include "round_tile.h"
 #include "rows.h"
 
