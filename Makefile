@@ -24,7 +24,7 @@ test-onnxruntime-matrix: .venv/test
 	set -e; for release in $(ONNXRUNTIMES); do \
 	  rm -rf build/onnxruntime; \
 	  $(PIP) --no-deps --target build/onnxruntime $$release; \
-	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/test_engines.py tests/test_onnxruntime.py; \
+	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/onnx/test_engines.py tests/onnx/test_onnxruntime.py; \
 	done
 
 # PyTorch and JAX, several hundred megabytes: not part of the default run.
@@ -65,7 +65,7 @@ wheel: .venv/wheel
 	$(BIN)/python -m auditwheel show dist/*.whl
 
 test-wheel: .venv/test wheel
-	HALFULP_TEST_WHEEL=1 $(BIN)/python -m pytest tests/test_wheel.py
+	HALFULP_TEST_WHEEL=1 $(BIN)/python -m pytest tests/docs/test_wheel.py
 
 # Builds run_cases in build/NAME: $(call build,NAME,OPTIONS OF CMAKE). Then everything, and
 # the package with its module in build/NAME/site: $(call site,NAME).
@@ -89,8 +89,8 @@ endef
 # UndefinedBehaviorSanitizer; then threads, by its ThreadSanitizer, without Python. Left
 # out is what limits or fills the memory, and a fork while another thread allocates: the
 # sanitizer's allocator then stays locked in the child. CPython is not free of leaks.
-SANITIZED := $(addprefix tests/test_,arrays.py contract.py kernels.py layouts.py state.py \
-  numpy_face.py onnxruntime.py threads.py allocations.py interrupts.py)
+SANITIZED := $(addprefix tests/core/test_,arrays.py contract.py kernels.py layouts.py state.py \
+  numpy_face.py threads.py allocations.py interrupts.py) tests/onnx/test_onnxruntime.py
 sanitize: .venv/harden
 	$(call build,address,-DHALFULP_SANITIZE=address$(,)undefined)
 	$(call site,address)
@@ -106,13 +106,13 @@ sanitize: .venv/harden
 # SECONDS in all of random cases against two oracles, and of random bytes.
 SECONDS ?= 60
 fuzz: .venv/fuzz
-	$(BIN)/python tests/fuzz_bytes.py $(SECONDS) $(SEED)
+	$(BIN)/python tests/fuzz/fuzz_bytes.py $(SECONDS) $(SEED)
 
 # The tests of exactness, on a core of which a bound or a rounding step is broken; MUTANTS
 # picks some by number.
 mutants: .venv/harden
 	PATH=$(CURDIR)/$(BIN):$$PATH CMAKE_ARGS="$(CMAKE_ARGS)" \
-	  $(BIN)/python tests/mutants.py $(MUTANTS)
+	  $(BIN)/python tests/native/mutants.py $(MUTANTS)
 
 # Lines that the tests reach, of Python and of C++. Killed children leave broken files, of
 # which gcov's library complains in a file of its own, not on the stderr that tests read.
@@ -135,7 +135,7 @@ lint: .venv/lint
 	mkdir -p build
 	$(STUBGEN) -o build/_core.pyi
 	diff build/_core.pyi src/halfulp/_core.pyi
-	$(BIN)/python tests/stubtest.py halfulp._core
+	$(BIN)/python tests/tools/stubtest.py halfulp._core
 	$(BIN)/clang-format --dry-run --Werror $(filter %.h %.cpp %.inc,$(CPP))
 
 format: .venv/lint

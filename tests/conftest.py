@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import signal
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-SEED = int(os.environ.get("HALFULP_SEED") or secrets.randbits(32))
-# The processes that share a run have its seed.
-os.environ["HALFULP_SEED"] = str(SEED)
+from seed import SEED
 
 # A shell's background jobs ignore SIGINT, and so would the children that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

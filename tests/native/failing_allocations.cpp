@@ -1,4 +1,4 @@
-// Makes allocations of one library fail, for tests/test_allocations.py: preloaded into a
+// Makes allocations of one library fail, for tests/core/test_allocations.py: preloaded into a
 // process, it takes the place of operator new and, for libraries with a C++ runtime of their
 // own, of malloc. Linux only.
 #include <dlfcn.h>

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 from halfulp.conformance.cases import hard_rows
 from halfulp.element_types import element_type

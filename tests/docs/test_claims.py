@@ -1,0 +1,108 @@
+"""What the documents say was measured is what benchmarks/results holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import claims
+import conformance
+from browser import dom_of, needs_chromium
+from halfulp.bench import results
+from halfulp.conformance.cases.suite import all_cases
+from halfulp.conformance.report import terminal as report
+from halfulp.conformance.results import to_json
+from halfulp.records import load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("path", claims.texts(), ids=lambda path: path.name)
+def test_a_document_shows_the_stored_results(path: Path) -> None:
+    assert path.read_text("utf-8") == claims.texts()[path]
+
+
+def test_a_changed_figure_is_found() -> None:
+    peers = json.loads((claims.RESULTS / "peers.json").read_text("utf-8"))
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert claims.readme(text, peers) == text
+    peers["rows"][3]["ONNX Runtime"] = "921697.57"
+    assert claims.readme(text, peers) != text
+
+
+def test_claims_of_speed_follow_the_figures() -> None:
+    run = results.load(claims.RESULTS / "speed.json")
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert claims.with_claim(text, run, "docs/benchmarks.md") == text
+    (row,) = (
+        row
+        for row in run.rows
+        if (row.cell, row.type, row.threads) == ("short-rows", "bfloat16", 1)
+    )
+    row.times["halfulp"] = [4 * time for time in row.times["halfulp"]]
+    slower = claims.with_claim(text, run, "docs/benchmarks.md")
+    assert "sums of 16 elements at 0.08 to" in " ".join(slower.split())
+    assert claims.limits("run at 0.3 to 0.4 of", run) == "run at 0.08 to 0.44 of"
+
+
+def test_no_document_claims_a_speed_that_was_not_measured() -> None:
+    for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "pyproject.toml"):
+        text = re.sub(r"\s+", " ", path.read_text("utf-8"))
+        assert not re.search(r"(?i)speed of memory|memory speed|blazing", text), path
+
+
+MEASURE = """
+<script>
+const cut = [], texts = [...document.querySelectorAll("text")];
+for (const text of texts) {
+  const at = text.getBoundingClientRect();
+  const box = text.closest("div > svg").getBoundingClientRect();
+  if (at.left < box.left || at.right > box.right || at.bottom > box.bottom)
+    cut.push(text.textContent);
+}
+document.title = `${texts.length} texts, cut off: ${cut.join("; ") || "none"}`;
+</script>"""
+
+
+@needs_chromium
+def test_a_browser_cuts_no_text_of_a_picture_off(tmp_path: Path) -> None:
+    page = '<!DOCTYPE html><meta charset="utf-8"><title>-</title>'
+    for path in claims.pictures():
+        for width in (330, 720):
+            page += f'<div style="width: {width}px">{path.read_text("utf-8")}</div>'
+    (tmp_path / "page.html").write_text(page + MEASURE, "utf-8")
+    dom = dom_of(tmp_path / "page.html")
+    assert re.search(r"<title>\d{4} texts, cut off: none</title>", dom), dom[:500]
+
+
+def test_every_result_names_date_machine_and_versions() -> None:
+    for path in claims.RESULTS.glob("*.json"):
+        text = path.read_text("utf-8")
+        assert re.search(r"\d{4}-\d\d-\d\d", text), path
+        for word in ("machine", "halfulp", "numpy"):
+            assert f'"{word}"' in text, path
+
+
+def test_verdicts_written_in_few_lines_are_read_as_they_were(tmp_path: Path) -> None:
+    runs = conformance.load(claims.RESULTS / "conformance.json")
+    assert {len(run.results) + run.left_out for run in runs} == {len(all_cases())}
+    path = tmp_path / "again.json"
+    path.write_text(conformance.shorten(json.loads(to_json(runs))), "utf-8")
+    again = conformance.load(path)
+    assert to_json(again) == to_json(runs)
+    assert report.markdown(again, "") == report.markdown(runs, "")
+
+
+def test_the_number_of_cases_is_told_right() -> None:
+    number = len(all_cases())
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"{number:,} hard cases" in readme
+    conformance = (ROOT / "docs/conformance.md").read_text("utf-8")
+    totals = next(x for x in conformance.splitlines() if x.startswith("| exact |"))
+    assert totals.split("|")[2].strip() == str(number)
+    # Known failures name the releases that the document was made with.
+    for name, known in load("known_failures").items():
+        assert known["version"] in conformance, name

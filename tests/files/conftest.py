@@ -1,0 +1,27 @@
+"""Few and small files, and small pieces of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from halfulp.files import along, sums
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several pieces, blocks and threads for a few elements."""
+    for module in (sums, along):
+        monkeypatch.setattr(module, "PIECE", 80)
+    monkeypatch.setattr(along, "_STATES", 2000)
+    monkeypatch.setattr(sums, "get_num_threads", lambda: 3)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    np.save("x.npy", np.float32([[3, 4], [0, 12]]))
+    return tmp_path

@@ -1,0 +1,347 @@
+"""Breaks the bounds and rounding steps of the native core in turn: some test must fail.
+
+    python tests/native/mutants.py [NUMBER ...]
+
+Each mutant is built outside the source tree and run through run_cases.cpp, then, if it
+is still alive, through some tests of exactness. It fails if a mutant survives without a
+reason, or if one with a reason is killed. `make mutants` gives CMAKE_ARGS. HALFULP_SEED
+is 1, so that runs can be compared.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WORK = ROOT / "build/mutants"
+SOURCE, BUILD, SITE = WORK / "source", WORK / "build", WORK / "site"
+CASES = WORK / "cases"
+# What run_cases does not do as well, and faster.
+EXACTNESS = [
+    "tests/core/test_exactness.py",
+    "tests/core/test_state.py::test_a_state_is_exact_for_every_kernel_thread_count_and_layout",
+    "tests/core/test_state.py::test_values_of_any_range_are_exact",
+    "tests/core/test_state.py::test_values_of_changing_size_are_exact",
+    "tests/core/test_state.py::test_more_than_2_to_the_62_terms_carry",
+    "tests/core/test_state.py::test_integers_raise_where_they_do_not_fit",
+    "tests/core/test_integers.py::test_sums_above_every_integer_type_are_rounded_too",
+    "tests/core/test_integers.py::test_any_byte_but_0_of_a_bool_is_true",
+    "tests/core/test_contract.py::test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back",
+    "-k",
+    "not hard_rows_are_correctly_rounded and not 65536 and not integers_are_exact",
+]
+_LIMIT = 600  # seconds, for a mutant that loops for ever
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A text of a file in native/, what stands there instead, and what that breaks."""
+
+    file: str
+    original: str
+    mutated: str
+    breaks: str
+    # Why no test can tell, where none can: the result is the same.
+    survives: str = ""
+
+
+M = Mutant
+MUTANTS = [
+    # Enclosures.
+    M("enclosure.h", "total += bound + kU * size;", "total += bound;",
+      "the roundings of lo are not in the bound"),
+    M("enclosure.h", "const V lo2 = lo1 + r;", "const V lo2 = lo1;",
+      "the rounding error of hi is lost"),
+    M("enclosure.h", "std::int64_t{1} << 40", "std::int64_t{1} << 62",
+      "more additions than the factor 1 + 2^-10 allows for",
+      survives="2^40 terms take hours"),
+    # One rounding.
+    M("rounding.h", "if (exponent > format.emax) return",
+      "if (exponent >= format.emax) return",
+      "the last binade is infinite"),
+    M("rounding.h", "(normal ? 0 : format.emin - exponent)", "0",
+      "subnormal results keep too many bits"),
+    M("rounding.h", "if (kept < 0) return 0;", "if (kept <= 0) return 0;",
+      "sums between half the least subnormal and itself are 0"),
+    M("rounding.h", "(rest == half && (sticky || (q & 1)))", "(rest == half && sticky)",
+      "ties go down, not to even"),
+    M("rounding.h", "(rest == half && (sticky || (q & 1)))", "(rest == half && (q & 1))",
+      "what is just above a tie counts as a tie"),
+    M("rounding.h", "if (rest > half ||", "if (rest >= half ||",
+      "ties go up, not to even"),
+    M("rounding.h", "if (r < 0) --m;", "", "what is just below a tie counts as above it"),
+    M("rounding.h", "field - 1023 - 63, r != 0)", "field - 1023 - 63, false)",
+      "the rest of a pair is forgotten"),
+    # Both ends of the enclosure.
+    M("rounding.h", "bound * (1 + 0x1p-9) + s * 0x1p-100}", "s * 0x1p-100}",
+      "the bound does not count"),
+    M("rounding.h", "bound * (1 + 0x1p-9) + s * 0x1p-100}", "bound * (1 + 0x1p-9)}",
+      "the roundings of interval_of and decide are not in the width"),
+    M("rounding.h", "return {s, lo - (s - hi), bound", "return {s, 0, bound",
+      "the enclosure is not around the sum"),
+    M("rounding.h", "kLeastDecidable = 0x1p-900", "kLeastDecidable = 0x1p-1074",
+      "sums are decided whose products underflowed",
+      survives="bounds hold 2^-1020 for each term: what is so small is open anyway"),
+    M("rounding.h", "return low == high;", "return true;",
+      "an open enclosure is a guess"),
+    M("rounding.h", "return sum.width == 0;", "return true;",
+      "a sum that underflowed to nothing is 0"),
+    M("rounding.h", "return infinite_is_final;", "return true;",
+      "an overflow on the way is infinite"),
+    M("rounding.h", "&& sum.width < sum.s * 0x1p-3)) return", ")) return",
+      "enclosures as wide as their sum are rounded"),
+    # Grids.
+    M("rounding.h", "(std::ilogb(sum.width) + 3) >> 1;",
+      "(std::ilogb(sum.width) + 1) >> 1;",
+      "the enclosure holds several multiples of the grid",
+      survives="decide asks again whether it holds one"),
+    M("rounding.h", "if (grid > 0 && sum.width < grid / 2) {", "if (grid > 0) {",
+      "a wide enclosure is taken for one multiple of the grid",
+      survives="grid_of gives no grid that is too fine"),
+    M("kernels/lanes.h", "count = rounded == x ? count : count + 1.0;",
+      "count = rounded - rounded;",
+      "no element is off the grid"),
+    M("kernels/rows.h", "for (const Misfits& misfits : counts) {",
+      "for (const Misfits& misfits : {counts[0]}) {",
+      "elements off the grid are overlooked"),
+    M("kernels/columns.h", "enclosures.residue[j] = misfit + (fresh",
+      "enclosures.residue[j] = 0 + (fresh",
+      "elements off the grid are overlooked"),
+    M("reduce.cpp", "workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;",
+      "workspace.grids.hi[i] > 0;", "misfits do not count"),
+    # Exact sums.
+    M("rounding.h", "sticky = next << zeros != 0;", "sticky = false;",
+      "the second digit of an exact sum does not break ties"),
+    M("rounding.h", "sticky = sticky || digits[i] != 0;", ";",
+      "the lower digits of an exact sum do not break ties"),
+    M("rounding.h", "if (zeros > 0) m = m << zeros | next >> (64 - zeros);",
+      "if (zeros > 0) m = m << zeros;", "the second digit of an exact sum is lost"),
+    # Folds.
+    M("kernels/folds.h", "(Integers)(a[0] <= head + head)", "~Integers{}",
+      "a head that left its binade counts"),
+    M("kernels/folds.h", "kStep - 52 > grid;", "kStep - 52 > grid + 1;",
+      "the last fold is coarser than the squares"),
+    M("kernels/folds.h", "const V t = square_add(x, a[0] - s);", "const V t{};",
+      "what is left of a square is lost"),
+    M("kernels/folds.h", "      put(e);\n", "", "the rest of a product is lost"),
+    M("exact_sum.h", "carry = digit[2] == 0;", "carry = 0;",
+      "a carry stops at the next digit"),
+    M("exact_sum.h", "(sum >> 64) + static_cast<std::uint64_t>(high >> 63);",
+      "(sum >> 64);", "a part below 0 has no sign in the upper digits"),
+    M("exact_sum.h", "uint128{stored[i]} + more[i] + carry;",
+      "uint128{stored[i]} + more[i];", "merged states carry nothing"),
+    M("exact_sum.h", "(more[1] & ~kTopBit) + carry;", "(more[1] & ~kTopBit);",
+      "merged states of integers carry nothing"),
+    M("exact_sum.h", "| (third != 0 ? kTopBit : 0);", ";",
+      "a state of integers forgets that it is above 2^128"),
+    M("exact_sum.h", "| ((stored[1] | more[1]) & kTopBit)", "",
+      "merged states of integers forget that one was above 2^127"),
+    M("exact_sum.h", "bit == 0 ? 0 : static_cast<std::uint64_t>(value >> (128 - bit))",
+      "0", "the top of a shifted square is lost"),
+    M("exact_sum.h", "flags |= fraction != 0 ? kNan : kInfinite;",
+      "flags |= kInfinite;",
+      "NaN is infinite"),
+    M("kernels/round_tile.h", "load_vector<Vector>(enclosures.bound + i) * (1 + 0x1p-9)",
+      "Vector{}",
+      "the bound does not count"),
+    M("kernels/round_tile.h", "bound + s * 0x1p-100;", "bound;",
+      "the roundings of the ends are not in the width",
+      survives="the bounds of compensated sums leave more: (h + 4) u^2 s"),
+    M("kernels/round_tile.h", "s * 0x1p-50 :", "s * 0 :",
+      "the roundings of s and of the ends are not in the width"),
+    M("kernels/round_tile.h", "s * 0x1p-22 +", "s * 0x1p-50 +",
+      "ends that are rounded twice are taken for exact"),
+    M("kernels/round_tile.h", "(s < least ? s : least));", "0);",
+      "subnormal ends that are rounded twice are taken for exact"),
+    M("kernels/round_tile.h", "same & (HalfMask)(high <= 0x1.fffffep127f);", "same;",
+      "an overflow on the way is infinite"),
+    M("kernels/round_tile.h", "(Mask)(low == high) & (Mask)(s >= kLeastDecidable);",
+      "(Mask)(low == high);", "sums are decided whose products underflowed",
+      survives="bounds hold 2^-1020 for each term: what is so small is open anyway"),
+    M("kernels/round_tile.h", "bits + 0x7fff + ((bits >> 16) & 1)", "bits + 0x8000",
+      "ties of bfloat16 go up, not to even",
+      survives="the sum is never at an end: a tie there may go either way"),
+    M("kernels/round_tile.h", "+ 0xfff + ((bits >> 13) & 1)", "+ 0x1000",
+      "ties of float16 go up, not to even",
+      survives="the sum is never at an end: a tie there may go either way"),
+    M("kernels/round_tile.h", "x < 65520.0f", "x < 65504.5f",
+      "sums below the threshold of overflow are infinite"),
+    # Bounds of the kernels.
+    M("kernels/lanes.h",
+      "static_cast<double>(h) * kU; }", "static_cast<double>(h) * 0; }",
+      "sums in binary64 are taken for exact"),
+    M("kernels/lanes.h", "return depth * depth * (kU * kU);", "return 0 * depth;",
+      "sums in two numbers are taken for exact"),
+    M("kernels/lanes.h",
+      "static_cast<double>(h) * kU32; }", "static_cast<double>(h) * 0; }",
+      "sums in binary32 are taken for exact"),
+    M("kernels/lanes.h", "static_cast<double>(n) * 0x1p-125 : 0;", "0 : 0;",
+      "squares below the range of binary32 are taken for exact"),
+    M("kernels/lanes.h",
+      "return static_cast<double>(n) * 0x1p-1020;", "return 0 * double(n);",
+      "products that underflow are taken for exact"),
+    M("kernels/lanes.h",
+      "c += e + r;", "c += r;", "the rounding error of a product is lost"),
+    M("kernels/lanes.h", "both.c = (a.c + b.c) + r;", "both.c = a.c + b.c;",
+      "the rounding error of a join is lost"),
+    M("kernels/rows.h", "n / kStep + kLanes + ilog2(kLanes); }", "0 * n; }",
+      "the additions of a row are not counted"),
+    M("kernels/rows.h", "return Plain::factor(h) + Short<type>::factor(kRun + 3);",
+      "return Plain::factor(h);", "the additions of a run are not counted"),
+    M("kernels/rows.h",
+      "(steps * steps + 16 * steps) * kU * lanes_q;", "0 * steps * lanes_q;",
+      "the rests of a biased sum are taken for exact"),
+    M("kernels/rows.h", "fits &= below[j] != 0;", "fits &= true;",
+      "a head that overflowed stays"),
+    M("kernels/rows.h",
+      "bound += joined.high() * Sum::factor", "bound += 0.0 * Sum::factor",
+      "the sum of a row is taken for exact"),
+    M("kernels/rows.h", "Lane::factor((columns - 1) / kWidth + 1 + ilog2(kWidth))",
+      "0 * Lane::factor(ilog2(kWidth))", "the sum of a short row is taken for exact"),
+    M("kernels/rows.h",
+      "Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth))",
+      "Lane::factor(0 * ilog2(kNarrowWidth))",
+      "the sum of a short row of halves is taken for exact"),
+    M("kernels/rows.h", "add_to_enclosures(enclosures + row, fresh && begin == 0, count",
+      "add_to_enclosures(enclosures + row, fresh, count",
+      "the first part of a long row is lost"),
+    M("kernels/columns.h",
+      "Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(kRowsPerPass / 2)",
+      "Plain::factor(n / kRowsPerPass + 2)", "sums in binary32 are taken for exact"),
+    M("kernels/columns.h", "lane.high() * factor + underflow);", "Vector{} + underflow);",
+      "the sum of a column is taken for exact"),
+    M("kernels/columns.h", "lane.high() * factor + underflow);", "lane.high() * factor);",
+      "squares that underflow are taken for exact"),
+    M("kernels/columns.h", "add_to_enclosures(enclosures + j, fresh && begin == 0, count",
+      "add_to_enclosures(enclosures + j, fresh, count",
+      "the first rows of a long column are lost"),
+    # Who decides.
+    M("reduce.cpp", "request_.input_type != Type::float64 &&\n", "\n",
+      "an overflow of squares of float64 is infinite"),
+    M("reduce.cpp",
+      "!(method == Method::narrow && request_.input_type == Type::bfloat16);",
+      "true;", "an overflow of binary32 is infinite",
+      survives="such a sum is beyond the half types, which narrow sums are for"),
+    M("reduce.cpp", "<= 11) return", "<= 24) return",
+      "sums of float32 lack their method"),
+    M("reduce.cpp", "terms_ > kMaxAdditions)", "false)",
+      "more additions than are allowed",
+      survives="2^40 terms take hours"),
+    M("reduce.cpp", "std::min<std::int64_t>(64 - bits, 62)",
+      "std::min<std::int64_t>(65 - bits, 62)", "a wrapped residue is taken for a sum"),
+    M("exact_sum.h", "round_digits(output, digits, size, 0)",
+      "round_digits(output, digits, 1, 0)", "integers lose digits that floats need"),
+    M("pack.h", "return byte != 0;", "return byte;", "true is another number than 1"),
+    M("schedule.cpp", "const StandardModes modes;", "",
+      "rounding is what the caller chose"),
+    M("reduce.cpp", "digits[1] != 0 || digits[2] != 0 ||", "digits[1] != 0 ||",
+      "a checked sum above 2^128 fits"),
+    M("sum.cpp", "own.sums.hi[j] = sums.hi[j % matrix.columns];",
+      "own.sums.hi[j] = 0;",
+      "the grid of folded columns is forgotten"),
+]  # fmt: skip
+
+
+def run(*command: str | Path, cwd: Path = ROOT, check: bool = True) -> int:
+    """Run a command; its exit status, or 1 if it takes too long."""
+    with open(WORK / "log", "a") as log:
+        print(f"$ {shlex.join(map(str, command))}", file=log, flush=True)
+        environment = {
+            **os.environ,
+            "HALFULP_SEED": os.environ.get("HALFULP_SEED", "1"),
+            "PYTHONPATH": str(SITE),
+        }
+        try:
+            status = subprocess.run(
+                command, cwd=cwd, env=environment, stdout=log, stderr=log, timeout=_LIMIT
+            ).returncode
+        except subprocess.TimeoutExpired:
+            status = 1
+    if check and status:
+        sys.exit(f"{shlex.join(map(str, command))} fails; see {WORK / 'log'}")
+    return status
+
+
+def build() -> None:
+    run("ninja", "-C", BUILD, "run_cases", "_core")
+    (module,) = BUILD.glob("_core*.so")
+    shutil.copy2(module, SITE / "halfulp")
+
+
+def is_killed() -> str:
+    """What killed the mutant that is built, or nothing."""
+    if run(BUILD / "run_cases", CASES, check=False):
+        return "run_cases"
+    tests = [sys.executable, "-m", "pytest", "-x", "-q", *EXACTNESS]
+    return "tests" if run(*tests, check=False) else ""
+
+
+def mutate(mutant: Mutant) -> str:
+    """The text of the mutant's file; test_mutants.py tells if the table is stale."""
+    text = (ROOT / "native" / mutant.file).read_text()
+    return text.replace(mutant.original, mutant.mutated)
+
+
+def prepare() -> None:
+    """Copy the sources, configure, and build and test what no mutant is in."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.rmtree(SITE, ignore_errors=True)
+    # With times of now: an earlier run may have left objects of a mutant.
+    for folder in ("native", "tests/native"):
+        shutil.copytree(ROOT / folder, SOURCE / folder, copy_function=shutil.copyfile)
+    shutil.copyfile(ROOT / "CMakeLists.txt", SOURCE / "CMakeLists.txt")
+    shutil.copytree(
+        ROOT / "src/halfulp", SITE / "halfulp", ignore=shutil.ignore_patterns("*.so")
+    )
+    (WORK / "log").write_text("")
+    options = shlex.split(os.environ.get("CMAKE_ARGS", ""))
+    run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", BUILD, *options)
+    build()
+    run(sys.executable, "tests/native/make_cases.py", CASES)
+    if killer := is_killed():
+        sys.exit(f"{killer} fails without a mutant; see {WORK / 'log'}")
+
+
+def main() -> int:
+    """Run the mutants of the given numbers, or all; 1 if any was not as expected."""
+    numbers = [int(n) for n in sys.argv[1:]] or range(1, len(MUTANTS) + 1)
+    WORK.mkdir(parents=True, exist_ok=True)
+    prepare()
+    unexpected = []
+    # One file after the other: a build is of what changed.
+    for number in sorted(numbers, key=lambda n: (MUTANTS[n - 1].file, n)):
+        mutant = MUTANTS[number - 1]
+        file = SOURCE / "native" / mutant.file
+        start = time.monotonic()
+        file.write_text(mutate(mutant))
+        try:
+            build()
+            killer = is_killed()
+        finally:
+            shutil.copyfile(ROOT / "native" / mutant.file, file)
+        fate = f"killed by {killer}" if killer else "SURVIVES"
+        if bool(killer) == bool(mutant.survives):
+            unexpected.append(number)
+            fate += " UNEXPECTEDLY"
+        elif mutant.survives:
+            fate += f": {mutant.survives}"
+        seconds = time.monotonic() - start
+        print(
+            f"{number:3} {mutant.file}: {mutant.breaks}: {fate} ({seconds:.0f} s)",
+            flush=True,
+        )
+    print(
+        f"{len(list(numbers))} mutants, {len(unexpected)} unexpected {unexpected or ''}"
+    )
+    return bool(unexpected)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

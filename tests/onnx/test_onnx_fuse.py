@@ -1,0 +1,735 @@
+"""fuse and expand keep the meaning of a model, and say what they did not do and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx.reference import ReferenceEvaluator
+
+from halfulp import ModelError
+from halfulp.cli import main
+from halfulp.onnx import expand, fuse, run_model
+from halfulp.onnx.rewrite import RewriteReport
+from halfulp.spec.rules import VERSIONS
+from onnx_models import DATA, DTYPES, function, model, reduce_model
+from oracle import assert_same_bits, expected
+
+ROOT = Path(__file__).parents[2]
+EXPORTED = ROOT / "tests/cases/exported"
+
+OPSETS = (7, 11, 13, 17, 18, 23)
+FLOAT, INT32, INT64 = 1, 6, 7
+SHAPE = (2, 3, 4)
+
+# How the square is written: attributes of a Constant, or type and shape of a tensor.
+SQUARES: dict[str, Any] = {
+    "mul": None,
+    "pow, scalar": ("tensor", "float", ()),
+    "pow, one element": ("tensor", "float", (1,)),
+    "pow, three ones": ("tensor", "float", (1, 1, 1)),
+    "pow, Constant": ("node", "float", ()),
+    "pow, int64": ("tensor", "int64", ()),
+    "pow, bfloat16": ("tensor", "bfloat16", ()),
+    "pow, uint8": ("tensor", "uint8", ()),
+    "pow, value_float": {"value_float": 2.0},
+    "pow, value_floats": {"value_floats": [2.0]},
+    "pow, value_int": {"value_int": 2},
+    "pow, value_ints": {"value_ints": [2]},
+}
+
+# What ReduceSum is given: where axes are, axes, and noop_with_empty_axes.
+AXES: dict[str, tuple[str, list[int] | None, int | None]] = {
+    "absent": ("absent", None, None),
+    "empty attribute": ("attr", [], None),
+    "attribute": ("attr", [0, 2], None),
+    "negative attribute": ("attr", [-1], None),
+    "initializer": ("const", [1], None),
+    "negative initializer": ("const", [-1, -3], None),
+    "repeated": ("const", [1, -2], None),
+    "Constant": ("node", [0, 1, 2], 0),
+    "empty name": ("empty name", None, 0),
+    "empty initializer": ("const", [], None),
+    "noop, not empty": ("const", [2], 1),
+    "noop, empty": ("const", [], 1),
+    "noop, absent": ("absent", None, 1),
+    "run time": ("input", [1], None),
+}
+
+
+def ops(proto: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in proto.graph.node]
+
+
+def sum_of_squares(
+    x: np.ndarray,
+    square: str = "mul",
+    axes: str = "absent",
+    *,
+    opset: int = 18,
+    keepdims: int | None = None,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A square and a ReduceSum in the place of `reduce_model`'s node."""
+    form, values, noop = AXES[axes]
+    proto, feeds = reduce_model(
+        x,
+        opset=opset,
+        axes=values,
+        form=form,
+        keepdims=keepdims,
+        noop_with_empty_axes=noop,
+    )
+    graph = proto.graph
+    reduce = graph.node[-1]
+    reduce.op_type = "ReduceSum"
+    reduce.name = "the sum"
+    reduce.input[0] = "squared"
+    written = SQUARES[square]
+    names = ["data", "data" if written is None else "two"]
+    if isinstance(written, dict):
+        graph.node.insert(0, onnx.helper.make_node("Constant", [], ["two"], **written))
+    elif written:
+        where, dtype, shape = written
+        array = np.full(shape, 2, DTYPES.get(dtype) or dtype)
+        tensor = onnx.numpy_helper.from_array(array, "two")
+        if where == "tensor":
+            graph.initializer.append(tensor)
+        else:
+            node = onnx.helper.make_node("Constant", [], ["two"], value=tensor)
+            graph.node.insert(0, node)
+    node = onnx.helper.make_node("Mul" if square == "mul" else "Pow", names, ["squared"])
+    graph.node.insert(len(graph.node) - 1, node)
+    return proto, feeds
+
+
+def run_as_onnx_does(proto: onnx.ModelProto, feeds: Any, dtype: Any) -> np.ndarray:
+    """What onnx's evaluator gives, which sums integers in a wider type.
+
+    It refuses an axis given twice; ONNX Runtime does not.
+    """
+    if [1, -2] in [
+        onnx.numpy_helper.to_array(tensor).tolist() for tensor in proto.graph.initializer
+    ]:
+        session = onnxruntime.InferenceSession(proto.SerializeToString())
+        return np.asarray(session.run(None, feeds)[0])
+    with np.errstate(over="ignore"):
+        return np.asarray(ReferenceEvaluator(proto).run(None, feeds)[0]).astype(dtype)
+
+
+def has_axes(axes: str, opset: int, first: int) -> bool:
+    """Whether a node has such axes, where they are an input from opset `first` on."""
+    form, _, noop = AXES[axes]
+    if form == "absent":
+        return noop is None or opset >= first
+    return (form == "attr") == (opset < first)
+
+
+def possible(square: str, axes: str, opset: int, dtype: str = "float") -> bool:
+    """Whether the specification has such nodes."""
+    if not has_axes(axes, opset, 13):
+        return False
+    if dtype == "bfloat16" and opset < 13:
+        return False
+    written = SQUARES[square]
+    if written is None:
+        return True
+    if isinstance(written, dict):
+        return opset >= 12
+    if dtype.startswith("uint") or (dtype.startswith("int") and opset < 12):
+        return False
+    if written[1] == "bfloat16":
+        return opset >= 15
+    return opset >= 12 or written[1] == dtype
+
+
+def fusible(axes: str, opset: int) -> bool:
+    form, values, noop = AXES[axes]
+    if not 13 <= opset < 18:
+        return True
+    return form != "input" and (bool(values) or not noop)
+
+
+CASES = [
+    (square, axes, opset, "float")
+    for opset in OPSETS
+    for square in SQUARES
+    for axes in AXES
+    if possible(square, axes, opset)
+    and (
+        square == "mul"
+        or axes.endswith("ttribute")
+        or axes in ("initializer", "noop, empty")
+    )
+] + [
+    (square, axes, opset, dtype)
+    for dtype in DTYPES
+    for opset in OPSETS
+    for square in ("mul", "pow, int64")
+    for axes in ("negative attribute", "negative initializer")
+    if dtype != "float" and possible(square, axes, opset, dtype)
+]
+
+
+@pytest.mark.parametrize(("square", "axes", "opset", "dtype"), CASES)
+def test_a_sum_of_squares_means_the_same_afterwards(
+    square: str, axes: str, opset: int, dtype: str, rng: np.random.Generator
+) -> None:
+    # Numbers whose squares and sums every type has; for integers any that wrap.
+    x = rng.integers(0, 3, SHAPE).astype(DTYPES[dtype])
+    if x.dtype.kind in "iu" and square == "mul":
+        x = rng.integers(0, 2**31 - 1, SHAPE).astype(x.dtype)
+    keepdims = [None, 0, 1][int(rng.integers(3))]
+    proto, feeds = sum_of_squares(x, square, axes, opset=opset, keepdims=keepdims)
+    original = proto.SerializeToString()
+    fused, report = fuse(proto)
+    assert proto.SerializeToString() == original
+    before = run_as_onnx_does(proto, feeds, x.dtype)
+    if not fusible(axes, opset):
+        assert report.done == 0
+        assert fused == proto
+        return
+    assert report.done == 1
+    left = ["Constant"] * (AXES[axes][0] == "node" and opset >= 18)
+    assert ops(fused) == [*left, "ReduceSumSquare"]
+    node = fused.graph.node[-1]
+    assert (node.name, list(node.output)) == ("the sum", ["reduced"])
+    assert "two" not in {tensor.name for tensor in fused.graph.initializer}
+    assert_same_bits(run_model(fused, feeds)["reduced"], before)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float", "double"])
+def test_the_fused_node_is_correctly_rounded(
+    dtype: str, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((3, 50)).astype(DTYPES[dtype])
+    for square in ("mul", "pow, scalar"):
+        proto, feeds = sum_of_squares(x, square, "initializer", keepdims=0)
+        fused, _ = fuse(proto)
+        assert_same_bits(run_model(fused, feeds)["reduced"], expected(x, 1))
+
+
+# The body of a graph of x, float[2,3], and y; the opset; words of the reason.
+NOT_FUSED = {
+    "the square is an output": (
+        "(float[2,3] x) => (y, s) { s = Mul(x, x) y = ReduceSum(s) }",
+        18,
+        "the square 's' is an output of its graph",
+    ),
+    "the square is read twice": (
+        "(float[2,3] x) => (y, z) { s = Mul(x, x) y = ReduceSum(s) z = Neg(s) }",
+        18,
+        "the square 's' is read elsewhere too",
+    ),
+    "the square is read in a nested graph": (
+        """(float[2,3] x, bool c) => (y, z) { s = Mul(x, x) y = ReduceSum(s)
+            z = If (c) < then_branch = t () => (p) { p = Neg(s) },
+                         else_branch = e () => (q) { q = Abs(x) }> }""",
+        18,
+        "the square 's' is read elsewhere too",
+    ),
+    "the square is an output of a nested graph too": (
+        """(float[2,3] x, bool c) => (y, z) { s = Mul(x, x) y = ReduceSum(s)
+            z = If (c) < then_branch = t () => (s) { },
+                         else_branch = e () => (q) { q = Abs(x) }> }""",
+        18,
+        "the square 's' is read elsewhere too",
+    ),
+    "the sum is in a nested graph": (
+        """(float[2,3] x, bool c) => (y) { s = Mul(x, x)
+            y = If (c) < then_branch = t () => (p) { p = ReduceSum(s) },
+                         else_branch = e () => (q) { q = Abs(x) }> }""",
+        18,
+        "the square is computed in a graph around this one",
+    ),
+    "the exponent raises the rank": (
+        "(float[2,3] x) => (y) <float[1,1,1] e = {2}> { s = Pow(x, e) y = ReduceSum(s) }",
+        18,
+        "the exponent has shape [1, 1, 1], the data rank 2: Pow may raise the rank",
+    ),
+    "the rank is not known": (
+        "(float x) => (y) <float[1] e = {2}, int64[2] s = {2, 3}> "
+        "{ r = com.foo.Bar(x) q = Pow(r, e) y = ReduceSum(q) }",
+        18,
+        "the exponent has shape [1], the data unknown rank",
+    ),
+    "the exponent is an input with a default": (
+        "(float[2,3] x, float e) => (y) <float e = {2}> "
+        "{ s = Pow(x, e) y = ReduceSum(s) }",
+        18,
+        "the exponent is known at run time only",
+    ),
+    "axes at run time before 18": (
+        "(float[2,3] x, int64[1] a) => (y) { s = Mul(x, x) y = ReduceSum(s, a) }",
+        17,
+        "the axes are known at run time only, and ReduceSumSquare-13 takes them as an "
+        "attribute",
+    ),
+    "axes with a default before 18": (
+        "(float[2,3] x, int64[1] a) => (y) <int64[1] a = {1}> "
+        "{ s = Mul(x, x) y = ReduceSum(s, a) }",
+        13,
+        "the axes are known at run time only",
+    ),
+    "nothing is reduced before 18": (
+        "(float[2,3] x) => (y) { s = Mul(x, x) "
+        "y = ReduceSum<noop_with_empty_axes=1>(s) }",
+        13,
+        "empty axes reduce nothing where noop_with_empty_axes is set",
+    ),
+    "the data is another value by then": (
+        """(float[2,3] x, bool c) => (y) {
+            y = If (c) < then_branch = t () => (p) {
+                s = Mul(x, x) x = Neg(x) p = ReduceSum(s) },
+                         else_branch = e () => (q) { q = Abs(x) }> }""",
+        18,
+        "the data has the name of another value by then",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_FUSED)
+def test_what_would_mean_something_else_is_not_fused(case: str) -> None:
+    text, opset, words = NOT_FUSED[case]
+    proto = model(text, opset=opset)
+    proto.opset_import.append(onnx.helper.make_opsetid("com.foo", 1))
+    fused, report = fuse(proto)
+    assert fused == proto
+    (candidate,) = report.candidates
+    assert not candidate.done
+    assert words in candidate.reason
+
+
+@pytest.mark.parametrize(
+    "square",
+    [
+        "Mul(x, z)",
+        "Pow(x, three)",
+        "Pow(x, half)",
+        "Pow(x, minus)",
+        "Pow(x, twos)",
+        "Pow(two, x)",
+        "com.foo.Mul(x, x)",
+        "Add(x, x)",
+        "Abs(x)",
+    ],
+)
+def test_other_sums_are_no_candidates(square: str) -> None:
+    proto = model(
+        "(float[2,3] x, float[2,3] z) => (y) <float three = {3}, float two = {2}, "
+        "float half = {2.5}, float minus = {-2}, "
+        f"float[3] twos = {{2, 2, 2}}> {{ s = {square} y = ReduceSum(s) }}"
+    )
+    proto.opset_import.append(onnx.helper.make_opsetid("com.foo", 1))
+    fused, report = fuse(proto)
+    assert fused == proto
+    assert report.candidates == ()
+
+
+def test_constants_that_something_else_reads_stay() -> None:
+    proto = model(
+        "(float[2,3] x, float e) => (y, z, t) "
+        "<float two = {2}, int64[1] one = {1}, float e = {2}, float t = {2}, "
+        "int64[1] gone = {1}> {"
+        "s = Pow(x, two) y = ReduceSum(s, one) z = Pow(x, two)"
+        "r = Pow(z, t) w = ReduceSum(r, gone) }",
+        opset=13,
+    )
+    fused, report = fuse(proto)
+    assert report.done == 2
+    assert ops(fused) == ["ReduceSumSquare", "Pow", "ReduceSumSquare"]
+    kept = {tensor.name for tensor in fused.graph.initializer}
+    assert kept == {"two", "e", "t"}
+
+
+def test_initializers_that_are_trained_stay() -> None:
+    proto = model(
+        "(float[2,3] x) => (y) <float two = {2}> { s = Pow(x, two) y = ReduceSum(s) }"
+    )
+    proto.training_info.add().initialization_binding.add(key="two", value="two")
+    fused, report = fuse(proto)
+    assert report.done == 1
+    assert fused.graph.initializer == proto.graph.initializer
+
+
+def test_a_name_in_a_nested_graph_hides_the_square_around_it() -> None:
+    proto = model(
+        """(float[2,3] x, int64 n, bool c) => (y) { s = Mul(x, x) y = Loop(n, c, x) <
+            body = b (int64 i, bool k, float[2,3] s) => (l, r) {
+                l = Identity(k) t = ReduceSum(s) r = Add(s, t) }> }"""
+    )
+    fused, report = fuse(proto)
+    assert fused == proto
+    assert report.candidates == ()
+
+
+def test_types_of_values_that_are_gone_are_gone() -> None:
+    proto = model(
+        "(float[2,3] x) => (y) <float[2,3] s, float two = {2}> "
+        "{ s = Pow(x, two) y = ReduceSum(s) }"
+    )
+    assert [value.name for value in proto.graph.value_info] == ["s"]
+    fused, _ = fuse(proto)
+    assert list(fused.graph.value_info) == []
+
+
+def test_nested_graphs_and_functions_are_rewritten() -> None:
+    proto = model(
+        """(float[2,3] x, bool c) => (y, z) <float two = {2}> { z = f.sq(x)
+            y = If (c) < then_branch = t () => (p) {
+                s = Pow(x, two) p = ReduceSum<keepdims=0>(s) },
+                         else_branch = e () => (q) {
+                q = If (c) < then_branch = t () => (v) { v = Identity(x) },
+                             else_branch = e () => (w) <int64[1] a = {0}> {
+                    s = Mul(x, x) w = ReduceSum(s, a) } > } > }""",
+        function(
+            "s = Mul(a, a) one = Constant<value=int64[1] {1}>() "
+            "b = ReduceSum<keepdims: int = @k>(s, one)",
+            head="sq <k> (a) => (b)",
+        ),
+        opset=13,
+    )
+    for node in proto.graph.node:
+        if node.op_type == "sq":
+            node.attribute.append(onnx.helper.make_attribute("k", 0))
+    fused, report = fuse(proto)
+    assert [candidate.node for candidate in report.candidates] == [
+        "node #1 (output 'y') > then_branch > node #1 (output 'p')",
+        "node #1 (output 'y') > else_branch > node #0 (output 'q') > else_branch > "
+        "node #1 (output 'w')",
+        "function 'sq' > node #2 (output 'b')",
+    ]
+    assert report.done == 3
+    assert "ReduceSum " not in str(onnx.printer.to_text(fused)).replace("(", " (")
+    assert len(fused.functions[0].node) == 1
+    assert list(fused.graph.initializer) == []
+    back, report = expand(fused)
+    assert report.done == 3
+    for condition in (True, False):
+        feeds = {"x": DATA, "c": np.array(condition)}
+        for after in (fused, back):
+            got = run_model(after, feeds)
+            for name, want in run_model(proto, feeds).items():
+                assert_same_bits(got[name], want)
+
+
+def test_unknown_types_are_no_risk_as_the_types_are_the_same() -> None:
+    for version in (*VERSIONS, onnx.defs.onnx_opset_version()):
+        opset = getattr(version, "since", version)
+        types = [
+            set(onnx.defs.get_schema(op, opset).type_constraints[0].allowed_type_strs)
+            for op in ("ReduceSum", "ReduceSumSquare")
+        ]
+        assert types[0] == types[1]
+
+
+def test_a_type_that_the_version_lacks_is_not_fused() -> None:
+    proto = model("(int8[2,3] x) => (y) { s = Mul(x, x) y = ReduceSum(s) }")
+    fused, report = fuse(proto)
+    assert fused == proto
+    assert "data has type int8, not allowed in ReduceSumSquare-18" in str(report)
+
+
+# --- expand
+
+
+def normal(proto: onnx.ModelProto) -> bytes:
+    """A model without what an expansion need not keep: the order of attributes, and
+    attributes of no axes."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    stack = [copy.graph, *copy.functions]
+    for body in stack:
+        for node in body.node:
+            kept = [
+                attribute
+                for attribute in node.attribute
+                if attribute.name != "axes" or attribute.ints
+            ]
+            kept.sort(key=lambda attribute: attribute.name)
+            sorted_ = onnx.NodeProto(attribute=kept)
+            del node.attribute[:]
+            node.attribute.extend(sorted_.attribute)
+            stack.extend(a.g for a in node.attribute if a.HasField("g"))
+    return copy.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize(
+    ("axes", "opset"),
+    [
+        (axes, opset)
+        for axes in AXES
+        for opset in (1, 6, 7, 11, 13, 17, 18, 23)
+        if has_axes(axes, opset, 18)
+    ],
+)
+def test_fusing_what_was_expanded_gives_the_model_back(
+    axes: str, opset: int, rng: np.random.Generator
+) -> None:
+    form, values, noop = AXES[axes]
+    x = rng.integers(-3, 4, SHAPE).astype(np.float32)
+    proto, feeds = reduce_model(
+        x, opset=opset, axes=values, form=form, noop_with_empty_axes=noop
+    )
+    proto.graph.node[-1].name = "the sum"
+    expanded, report = expand(proto)
+    assert report.done == 1
+    assert {"Mul", "ReduceSum"} <= set(ops(expanded)) <= {"Mul", "ReduceSum", "Constant"}
+    assert_same_bits(
+        run_as_onnx_does(expanded, feeds, x.dtype), run_model(proto, feeds)["reduced"]
+    )
+    again, report = fuse(expanded)
+    assert report.done == 1
+    assert normal(again) == normal(proto)
+
+
+def test_new_names_are_in_the_model_nowhere_yet() -> None:
+    proto = model(
+        """(float[2,3] x, bool c) => (y, "y.square") {
+            [n] y = ReduceSumSquare<axes=[1]>(x) "y.square" = Neg(x)
+            ["n.square"] z = If (c) < then_branch = t () => ("y.axes") {
+                "y.axes" = ReduceSumSquare(x) },
+                         else_branch = e () => (q) { q = Abs(x) }> }""",
+        opset=13,
+    )
+    expanded, report = expand(proto)
+    assert report.done == 2
+    graph = expanded.graph
+    assert [list(node.output) for node in graph.node] == [
+        ["y.square.1"],
+        ["y.axes.1"],
+        ["y"],
+        ["y.square"],
+        ["z"],
+    ]
+    assert graph.node[0].name == "n.square.1"
+    assert fuse(expanded)[0] == proto
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "words"),
+    [
+        (
+            "(int32[2,3] x) => (y) { y = ReduceSumSquare(x) }",
+            5,
+            "Mul-1 has no type int32",
+        ),
+        (
+            "(x) => (y) { y = ReduceSumSquare(x) }",
+            1,
+            "the type is unknown, and Mul-1 has",
+        ),
+    ],
+)
+def test_what_the_body_lacks_is_not_expanded(text: str, opset: int, words: str) -> None:
+    proto = model(text, opset=opset)
+    if "(x)" in text[:4]:
+        proto.graph.input[0].ClearField("type")
+    expanded, report = expand(proto)
+    assert expanded == proto
+    assert words in report.candidates[0].reason
+    assert not report.candidates[0].done
+
+
+def test_axes_that_a_call_may_leave_out_are_not_expanded() -> None:
+    square = function(
+        "b = ReduceSumSquare<axes: ints = @k>(a)", head="sq <k> (a) => (b)", opset=13
+    )
+    proto = model("(float[2,3] x) => (y) { y = f.sq(x) }", square)
+    expanded, report = expand(proto)
+    assert expanded == proto
+    assert "a call, which may leave them out" in str(report)
+
+
+# --- models of exporters
+
+
+def names_of(pattern: str) -> list[Path]:
+    found = sorted(EXPORTED.glob(pattern))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("path", names_of("torch_*.onnx"), ids=lambda path: path.stem)
+def test_models_of_pytorch(path: Path) -> None:
+    proto = onnx.load(path)
+    fused, report = fuse(path)
+    onnx.checker.check_model(fused, full_check=True)
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    want = run_model(proto, {"x": x})
+    if "norm" in path.stem:  # ReduceL2
+        assert report.candidates == ()
+        return
+    assert report.done == ("shared" not in path.stem)
+    back, again = expand(fused)
+    assert again.done == report.done
+    onnx.checker.check_model(back, full_check=True)
+    for after in (fused, back):
+        for name, value in run_model(after, {"x": x}).items():
+            assert_same_bits(value, want[name])
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_models_of_tensorflow(opset: int) -> None:
+    # tf2onnx makes Mul(x, x) of Square: tf2onnx/onnx_opset/math.py in
+    # github.com/onnx/tensorflow-onnx. Axes are constants before opset 13 and after.
+    axes = "<axes=[1], keepdims=0>(s)" if opset < 13 else "<keepdims=0>(s, const_axes)"
+    proto = model(
+        "(float[2,3] x) => (Identity) <int64[1] const_axes = {1}> "
+        f"{{ s = Mul(x, x) sum_0 = ReduceSum{axes} Identity = Identity(sum_0) }}",
+        opset=opset,
+    )
+    fused, report = fuse(proto)
+    assert report.done == 1
+    assert ops(fused) == ["ReduceSumSquare", "Identity"]
+    assert_same_bits(run_model(fused, {"x": DATA})["Identity"], np.float32([5, 50]))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*names_of("skl2onnx_*.onnx"), *sorted((ROOT / "examples").glob("*.onnx"))],
+    ids=lambda path: path.stem,
+)
+def test_models_of_scikit_learn_come_back_the_same(path: Path) -> None:
+    proto = onnx.load(path)
+    expanded, report = expand(path)
+    assert report.done >= 1
+    assert report.done == len(report.candidates)
+    again, report = fuse(expanded)
+    assert report.done >= 1
+    assert normal(again) == normal(proto)
+
+
+# --- any graph
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[str, int]:
+    """A graph of int64 values where squares, sums and other nodes mix."""
+    opset = draw(st.sampled_from([12, 13, 17, 18]))
+    values, lines = ["x"], []
+    for i in range(draw(st.integers(1, 8))):
+        a, b = draw(st.sampled_from(values)), draw(st.sampled_from(values[-2:]))
+        one = "<axes=[0]>(" if opset < 13 else "("
+        end = ")" if opset < 13 else ", zero)"
+        lines.append(
+            draw(
+                st.sampled_from(
+                    [
+                        f"v{i} = Mul({a}, {a})",
+                        f"v{i} = Pow({b}, two)",
+                        f"v{i} = Neg({a})",
+                        f"v{i} = Add({a}, {b})",
+                        f"v{i} = ReduceSum({b})",
+                        f"v{i} = ReduceSum{one}{b}{end}",
+                    ]
+                )
+            )
+        )
+        values.append(f"v{i}")
+    outputs = draw(st.sets(st.sampled_from(values[1:]), min_size=1))
+    outputs.add(values[-1])
+    text = (
+        f"(int64[2,3] x) => ({', '.join(sorted(outputs))}) "
+        f"<int64 two = {{2}}, int64[1] zero = {{0}}> {{ {' '.join(lines)} }}"
+    )
+    return text, opset
+
+
+@settings(max_examples=60)
+@given(graphs())
+def test_any_graph_means_the_same_afterwards(graph: tuple[str, int]) -> None:
+    text, opset = graph
+    proto = model(text, opset=opset)
+    x = np.array([[3, -1, 2**31], [7, 0, -(2**40)]])
+    fused, report = fuse(proto)
+    back, again = expand(fused)
+    assert ops(fused).count("ReduceSumSquare") == report.done == again.done
+    before = run_model(proto, {"x": x})
+    for after in (fused, back):
+        results = run_model(after, {"x": x})
+        assert list(results) == list(before)
+        for name, want in before.items():
+            assert_same_bits(results[name], want)
+
+
+# --- report and command line
+
+
+def test_a_report_can_be_read_and_be_json() -> None:
+    proto = model("(float[2,3] x) => (y, s) { s = Mul(x, x) y = ReduceSum(s) }")
+    _, report = fuse(proto)
+    assert isinstance(report, RewriteReport)
+    assert str(report) == (
+        "fused 0 of 1\nnode #1 (output 'y'): not fused, the square 's' is an output of "
+        "its graph"
+    )
+    assert json.loads(json.dumps(report.as_dict())) == {
+        "action": "fused",
+        "done": 0,
+        "candidates": [
+            {
+                "node": "node #1 (output 'y')",
+                "done": False,
+                "reason": "the square 's' is an output of its graph",
+            }
+        ],
+    }
+
+
+def test_a_broken_model_is_refused() -> None:
+    proto = model("(float[2,3] x) => (y) { s = Mul(z, z) y = ReduceSum(s) }")
+    for rewrite in (fuse, expand):
+        with pytest.raises(ModelError, match="input 'z' is not defined"):
+            rewrite(proto)
+
+
+def test_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    path = EXPORTED / "torch_shared_18.onnx"
+    assert main(["fuse", str(path), "-o", "same.onnx"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "wrote same.onnx\n"
+    assert "node 'node_sum_1'" in out
+    assert "is an output of its" in out
+    assert "fused 0 of 1\n" in out
+    assert onnx.load("same.onnx") == onnx.load(path)
+    path = EXPORTED / "torch_pow_13.onnx"
+    assert main(["fuse", str(path), "-o", "fused.onnx", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["output"] == "fused.onnx"
+    assert (facts["action"], facts["done"]) == ("fused", 1)
+    assert onnx.load("fused.onnx") == fuse(path)[0]
+    assert main(["expand", "fused.onnx", "-o", "expanded.onnx"]) == 0
+    assert "expanded 1 of 1\n" in capsys.readouterr().out
+    assert onnx.load("expanded.onnx") == expand("fused.onnx")[0]
+    assert main(["fuse", str(path), "-o", "none/x.onnx"]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    Path("broken.onnx").write_bytes(b"no model")
+    assert main(["expand", "broken.onnx", "-o", "x.onnx"]) == 2
+    assert not Path("x.onnx").exists()
+
+
+def test_what_a_quantization_annotation_names_stays() -> None:
+    proto = model(
+        """(float[2,3] x) => (y) <float two = {2}, int64[1] last = {-1}> {
+            square = Pow(x, two) y = ReduceSum<keepdims=0>(square, last) }"""
+    )
+    annotation = proto.graph.quantization_annotation.add(tensor_name="y")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="two")
+    fused, report = fuse(proto)
+    assert report.done == 1
+    assert "two" in [tensor.name for tensor in fused.graph.initializer]
+    annotation.tensor_name = "square"
+    kept, report = fuse(proto)
+    assert report.done == 0
+    assert [node.op_type for node in kept.graph.node] == ["Pow", "ReduceSum"]
