@@ -3,13 +3,14 @@
 May import limits and processes only. Libraries that a command calls, as onnx and ONNX
 Runtime, are written in C++: a model can make them crash, or loop without end. The child
 has the standard streams of its parent. The parent waits, hands on interrupts, and turns
-an end by a signal into one line.
+an end by a signal into one line. It is another kind of child than those of children.py,
+which start a module afresh and answer requests: this one is a fork that has all loaded,
+is the command itself, and answers nothing.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import gc
 import json
 import os
@@ -24,7 +25,7 @@ from contextlib import suppress
 from typing import Any
 
 from halfulp import limits
-from halfulp.processes import signal_name
+from halfulp.processes import end_with, signal_name
 
 # How long an interrupted child may take to end by itself, in seconds.
 _GRACE = 1.0
@@ -99,11 +100,7 @@ def _open_standard_streams() -> None:
 
 
 def _become_child(lifeline: int, notes: int, noise: int) -> None:
-    # Nothing is ever written to the lifeline: it tells the end of the parent, however it
-    # came, by a signal that ends this process even within an endless loop of C++.
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+    end_with(lifeline)
     # The parent hands on each interrupt, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

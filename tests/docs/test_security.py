@@ -22,17 +22,16 @@ PREFIXES = ("exec", "spawn", "posix_spawn")  # of os
 
 # Where they may be, each with its reason.
 ALLOWED = {
-    # Measures in a process of its own; nothing of a user is in the command.
-    "bench/child.py": {"subprocess"},
+    # What measures, and a backend under test, which may crash: nothing of a user is in
+    # the command. Of multiprocessing, frames of bytes: what travels in them is JSON.
+    "children.py": {"subprocess", "multiprocessing"},
     # Reads the memory of a result that onnxruntime holds.
     "onnxruntime.py": {"ctypes"},
     # Expressions of the table in bench/peers.py, which is what is timed.
     "bench/accuracy.py": {"eval"},
     "bench/measure.py": {"eval"},
     "bench/memory.py": {"eval"},
-    # A backend under test runs in a process of its own, which may crash. It is the one
-    # that was named on the command line, as module:attribute.
-    "conformance/backends/child.py": {"subprocess"},
+    # The backend under test that was named on the command line, as module:attribute.
     "conformance/backends/registry.py": {"import_module"},
     # Each command runs in a child of the same program, which may crash.
     "guard.py": {"os.fork"},

@@ -1,21 +1,17 @@
 """Starts the process that measures, and reads its answers.
 
-May import errors, processes and machine only.
+May import errors, children and machine only.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 from halfulp.bench.machine import SLOWING_VARIABLES
+from halfulp.children import Child, ChildEndedError
 from halfulp.errors import HalfulpError
-from halfulp.processes import ending
 
 _BLAS_THREADS = (
     "OPENBLAS_NUM_THREADS",
@@ -41,32 +37,18 @@ def answers(
     Raises
     ------
     HalfulpError
-        If the process ends early: the job, and the last line of its stderr.
+        If the process ends early: the job, and the last line that it printed.
     """
-    command = [sys.executable, "-P", "-m", "halfulp.bench.worker"]
-    with (
-        tempfile.TemporaryFile() as stderr,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=environment(os.environ),
-        ) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            request = {"kind": kind, "jobs": list(jobs), "options": dict(options)}
-            process.stdin.write(json.dumps(request).encode())
-            process.stdin.close()
-            for job in jobs:
-                line = process.stdout.readline()
-                if not line:
-                    raise HalfulpError(_failure(job, process.wait(), stderr))
-                yield json.loads(line)
-        finally:
-            process.kill()
+    with Child("halfulp.bench.worker", environment=environment(os.environ)) as child:
+        for job in jobs:
+            try:
+                answer, _ = child.ask([kind, job, options])
+            except ChildEndedError as end:
+                where = " ".join(str(value) for value in job.values())
+                raise HalfulpError(
+                    f"the measuring process ended at '{where}' with {end}"
+                ) from None
+            yield answer
 
 
 def environment(present: Mapping[str, str]) -> dict[str, str]:
@@ -76,8 +58,3 @@ def environment(present: Mapping[str, str]) -> dict[str, str]:
     """
     kept = {k: v for k, v in present.items() if k not in SLOWING_VARIABLES}
     return kept | dict.fromkeys(_BLAS_THREADS, "1")
-
-
-def _failure(job: Mapping[str, Any], code: int, stderr: IO[bytes]) -> str:
-    where = " ".join(str(value) for value in job.values())
-    return f"the measuring process ended at '{where}' with {ending(code, stderr)}"

@@ -1,23 +1,21 @@
-"""The process that measures: a request on stdin, a line of JSON for each job on stdout.
+"""The process that measures: it answers what child.py asks, a job at a time.
 
-May import the modules that measure. Started by child.py, with one BLAS thread.
+May import children and the modules that measure. BLAS has one thread here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from halfulp import children
 from halfulp.bench.accuracy import errors_of
 from halfulp.bench.cells import CELLS
 from halfulp.bench.measure import Effort, measure
 from halfulp.bench.memory import extra_memory
 from halfulp.bench.peers import PEERS
-from halfulp.processes import take_stdout
 
 
 def _speed(job: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -54,14 +52,11 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], Any]] = {
 
 
 def main() -> None:
-    """Do the jobs of the request, in order."""
+    """Answer requests."""
     warnings.simplefilter("ignore")
-    answers = take_stdout()
-    request = json.load(sys.stdin)
-    for job in request["jobs"]:
-        answer = _KINDS[request["kind"]](job, request["options"])
-        answers.write(json.dumps(answer).encode() + b"\n")
-        answers.flush()
+    parent = children.parent()
+    for (kind, job, options), _ in parent:
+        parent.send(_KINDS[kind](job, options))
 
 
 if __name__ == "__main__":

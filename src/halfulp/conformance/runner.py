@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from halfulp.conformance.backends.child import Child
+from halfulp.conformance.backends.child import BackendChild
 from halfulp.conformance.backends.registry import BACKENDS
 from halfulp.conformance.cases.case import Case
 from halfulp.conformance.results import Result, Run, result_of
@@ -56,9 +56,9 @@ def run_cases(
     turn = threading.Lock()
     stop = threading.Event()
     count = min(jobs, 1 + len(asked) // _LEAST)
-    children = [Child(backend, time_limit) for _ in range(count)]
+    children = [BackendChild(backend, time_limit) for _ in range(count)]
 
-    def work(child: Child) -> None:
+    def work(child: BackendChild) -> None:
         with child:
             child.start()
             while not stop.is_set():

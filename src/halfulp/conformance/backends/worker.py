@@ -1,76 +1,64 @@
-"""The process that runs a backend: a request for each case on stdin, an answer on stdout.
+"""The process that runs a backend: it answers what child.py asks.
 
-May import errors, processes, outcomes and registry only; and onnx. Started by child.py.
+May import errors, children, outcomes and registry only; and onnx.
 
-A request is a line of JSON, {"model": n, "inputs": [[name, n], ...]}, and then as many
-bytes of a ModelProto and of TensorProtos. The answer is a line of JSON: {"refused":
-text}, or {"outputs": count} where that is not 1, or {"outputs": 1, "type": name, "shape":
-[...], "size": n}, and then n bytes of a TensorProto. The first line tells versions or an
-error.
+The first request is a backend's name; its answer {"versions": ...} or {"error": text}.
+Then a request is the names of the inputs, and a ModelProto and as many TensorProtos. The
+answer is {"refused": text}, or {"outputs": count} where that is not 1, or {"outputs": 1,
+"type": name, "shape": [...]}, and a TensorProto where ONNX has the type.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from typing import Any
 
 import numpy as np
 import onnx
 
+from halfulp import children
 from halfulp.conformance.backends.outcomes import one_line
 from halfulp.conformance.backends.registry import Run, prepare
 from halfulp.errors import HalfulpError
-from halfulp.processes import take_stdout
 
 
 def main() -> None:
-    """Answer requests for the backend that the first argument names."""
+    """Answer requests."""
     warnings.simplefilter("ignore")
-    answers = take_stdout()
-
-    def send(facts: dict[str, Any], content: bytes = b"") -> None:
-        answers.write(json.dumps(facts).encode() + b"\n" + content)
-        answers.flush()
-
+    parent = children.parent()
+    backend, _ = parent.receive()
     try:
-        versions, run = prepare(sys.argv[1])
+        versions, run = prepare(backend)
     except HalfulpError as error:
-        send({"error": str(error)})
+        parent.send({"error": str(error)})
         return
-    send({"versions": versions})
-    for line in sys.stdin.buffer:
-        send(*_answer(run, json.loads(line)))
+    parent.send({"versions": versions})
+    for names, contents in parent:
+        parent.send(*_answer(run, names, contents))
 
 
-def _answer(run: Run, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def _answer(
+    run: Run, names: list[str], contents: list[bytes]
+) -> tuple[dict[str, Any], list[bytes]]:
     # As bytes, because a backend may change the model that it is given.
-    model = onnx.load_model_from_string(sys.stdin.buffer.read(request["model"]))
+    content, *tensors = contents
+    model = onnx.load_model_from_string(content)
     feeds = {
-        name: onnx.numpy_helper.to_array(
-            onnx.TensorProto.FromString(sys.stdin.buffer.read(size))
-        )
-        for name, size in request["inputs"]
+        name: onnx.numpy_helper.to_array(onnx.TensorProto.FromString(tensor))
+        for name, tensor in zip(names, tensors, strict=True)
     }
     try:
         outputs = [np.asarray(output) for output in run(model, feeds)]
     except Exception as error:  # whatever a backend raises
-        return {"refused": one_line(f"{type(error).__name__}: {error}")}, b""
+        return {"refused": one_line(f"{type(error).__name__}: {error}")}, []
     if len(outputs) != 1:
-        return {"outputs": len(outputs)}, b""
+        return {"outputs": len(outputs)}, []
     first = outputs[0]
-    facts = {
-        "outputs": 1,
-        "type": first.dtype.name,
-        "shape": first.shape,
-        "size": 0,
-    }
+    facts = {"outputs": 1, "type": first.dtype.name, "shape": first.shape}
     try:
-        content = onnx.numpy_helper.from_array(first).SerializeToString()
+        return facts, [onnx.numpy_helper.from_array(first).SerializeToString()]
     except Exception:  # a type that ONNX does not have; its name tells
-        return facts, b""
-    return facts | {"size": len(content)}, content
+        return facts, []
 
 
 if __name__ == "__main__":
