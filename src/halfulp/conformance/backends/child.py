@@ -61,7 +61,9 @@ class BackendChild:
         if self._child is not None:
             return self._child
         # What is not known by name may lie in the working folder; the rest must not.
-        child = Child("halfulp.conformance.backends.worker", safe=self._backend in BACKENDS)
+        child = Child(
+            "halfulp.conformance.backends.worker", safe=self._backend in BACKENDS
+        )
         self._child = child
         try:
             facts, _ = child.ask(self._backend, limit=_START_LIMIT)
