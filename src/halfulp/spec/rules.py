@@ -1,7 +1,7 @@
-"""The rules of ReduceSumSquare in each of its versions: types, axes, flags, shapes.
+"""The rules for the arguments of a reduction: types, axes, flags, shapes.
 
-May import errors and element_types only; in particular not onnx, so that the
-rules hold without it.
+They are those of a version where versions differ. May import errors and reductions only;
+in particular not onnx, so that the rules hold without it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
 
-from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import (
     ArgumentError,
     AxesError,
@@ -22,73 +20,23 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-
-OPERATOR = "ReduceSumSquare"
+from halfulp.reductions import SUM_SQUARE
+from halfulp.reductions import OperatorVersion as OperatorVersion
 
 # A size, or what stands for one that is not known: a name or None.
 _Size = TypeVar("_Size", int, int | str | None)
 
-
-@dataclass(frozen=True, slots=True)
-class OperatorVersion:
-    """One version of the operator.
-
-    Attributes
-    ----------
-    since : int
-        The opset that introduced it.
-    axes : {"attribute", "input"}
-        Where a node keeps its axes.
-    noop_with_empty_axes : bool
-        Whether that attribute exists.
-    types : tuple of str
-        ONNX's names of the element types allowed.
-    """
-
-    since: int
-    axes: Literal["attribute", "input"]
-    noop_with_empty_axes: bool
-    types: tuple[str, ...]
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The names of the attributes that a node may have."""
-        names = ["keepdims"]
-        if self.axes == "attribute":
-            names.insert(0, "axes")
-        if self.noop_with_empty_axes:
-            names.append("noop_with_empty_axes")
-        return tuple(names)
-
-    def __str__(self) -> str:
-        return f"{OPERATOR}-{self.since}"
+OPERATOR = SUM_SQUARE.operator
+VERSIONS = SUM_SQUARE.versions
+version_for = SUM_SQUARE.version_for
 
 
-_ALL_TYPES = tuple(t.name for t in ELEMENT_TYPES)
-_BEFORE_13 = tuple(name for name in _ALL_TYPES if name != "bfloat16")
-
-VERSIONS = (
-    OperatorVersion(1, "attribute", False, _BEFORE_13),
-    OperatorVersion(11, "attribute", False, _BEFORE_13),
-    OperatorVersion(13, "attribute", False, _ALL_TYPES),
-    OperatorVersion(18, "input", True, _ALL_TYPES),
-)
-
-
-def version_for(opset: int) -> OperatorVersion:
-    """Return the newest version that an opset of the domain ``""`` allows.
-
-    An opset later than any known still means the last version.
-
-    Raises
-    ------
-    ModelError
-        If `opset` is below 1.
-    """
-    for version in reversed(VERSIONS):
-        if version.since <= opset:
-            return version
-    raise ModelError(f"opset {opset} of domain '' is not allowed; allowed: 1 and later")
+def check_opset(opset: int) -> None:
+    """Raise a ModelError unless there is such an opset of the domain ``""``."""
+    if opset < 1:
+        raise ModelError(
+            f"opset {opset} of domain '' is not allowed; allowed: 1 and later"
+        )
 
 
 def check_type(name: str, version: OperatorVersion, where: str = "") -> None:

@@ -1,0 +1,177 @@
+"""The table of reductions: what each is made of, and what ONNX says of its operator.
+
+Whatever differs between operators follows from a row. native/reductions.inc is the same
+table for C++; tests/core/test_reductions.py holds both to each other and to onnx.
+
+May import element_types and errors only; in particular not onnx, without which the
+functions work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from halfulp.element_types import ELEMENT_TYPES
+from halfulp.errors import ModelError
+
+Term = Literal["square", "value"]
+Finish = Literal["none"]
+AxesPlace = Literal["attribute", "input"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVersion:
+    """One version of an operator.
+
+    Attributes
+    ----------
+    operator : str
+        ONNX's name of it.
+    since : int
+        The opset that introduced the version.
+    axes : {"attribute", "input"}
+        Where a node keeps its axes.
+    noop_with_empty_axes : bool
+        Whether that attribute exists.
+    negative_axes : bool
+        Whether the specification promises them; they are taken in any case.
+    types : tuple of str
+        ONNX's names of the element types allowed.
+    """
+
+    operator: str
+    since: int
+    axes: AxesPlace
+    noop_with_empty_axes: bool
+    negative_axes: bool
+    types: tuple[str, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes that a node may have."""
+        names = ["keepdims"]
+        if self.axes == "attribute":
+            names.insert(0, "axes")
+        if self.noop_with_empty_axes:
+            names.append("noop_with_empty_axes")
+        return tuple(names)
+
+    def __str__(self) -> str:
+        return f"{self.operator}-{self.since}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A row of the table.
+
+    Attributes
+    ----------
+    name : str
+        That of the function with NumPy's face; with ONNX's face it is `onnx_name`.
+    operator : str
+        ONNX's name.
+    term : {"square", "value"}
+        What an element adds.
+    finish : {"none"}
+        What becomes of the sum before it is rounded.
+    versions : tuple of OperatorVersion
+        The oldest first.
+    """
+
+    name: str
+    operator: str
+    term: Term
+    finish: Finish
+    versions: tuple[OperatorVersion, ...]
+
+    @property
+    def onnx_name(self) -> str:
+        """The name of the function with ONNX's face."""
+        return f"reduce_{self.name}"
+
+    @property
+    def newest(self) -> OperatorVersion:
+        """The newest version."""
+        return self.versions[-1]
+
+    def version_for(self, opset: int) -> OperatorVersion:
+        """Return the newest version that an opset of the domain ``""`` allows.
+
+        An opset later than any known still means the last version.
+
+        Raises
+        ------
+        ModelError
+            If `opset` is below that of the first version.
+        """
+        for version in reversed(self.versions):
+            if version.since <= opset:
+                return version
+        raise ModelError(
+            f"opset {opset} of domain '' is not allowed; allowed: "
+            f"{self.versions[0].since} and later"
+        )
+
+    def first(self, has: Callable[[OperatorVersion], bool]) -> int:
+        """Return the first opset whose version has something that some version has."""
+        return next(version.since for version in self.versions if has(version))
+
+    @property
+    def axes_input_since(self) -> int:
+        """The first opset in which axes are an input."""
+        return self.first(lambda version: version.axes == "input")
+
+    @property
+    def negative_axes_since(self) -> int:
+        """The first opset that promises negative axes."""
+        return self.first(lambda version: version.negative_axes)
+
+    def type_since(self, name: str) -> int:
+        """Return the first opset that takes the element type called `name` in ONNX."""
+        return self.first(lambda version: name in version.types)
+
+
+_ALL = tuple(t.name for t in ELEMENT_TYPES)
+_ALL_BUT_BFLOAT16 = tuple(name for name in _ALL if name != "bfloat16")
+
+
+def _reduction(
+    name: str,
+    operator: str,
+    term: Term,
+    finish: Finish,
+    *versions: tuple[int, AxesPlace, bool, bool, tuple[str, ...]],
+) -> Reduction:
+    made = tuple(OperatorVersion(operator, *version) for version in versions)
+    return Reduction(name, operator, term, finish, made)
+
+
+# Of each version: since, axes, noop_with_empty_axes, negative_axes, types.
+SUM_SQUARE = _reduction(
+    "sum_square",
+    "ReduceSumSquare",
+    "square",
+    "none",
+    (1, "attribute", False, False, _ALL_BUT_BFLOAT16),
+    (11, "attribute", False, True, _ALL_BUT_BFLOAT16),
+    (13, "attribute", False, True, _ALL),
+    (18, "input", True, True, _ALL),
+)
+
+REDUCTIONS = (SUM_SQUARE,)
+
+BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
+
+# The plain sum, into which models are expanded and from which they are fused. Nothing
+# here computes it, so it is no row of the table.
+PLAIN_SUM = _reduction(
+    "sum",
+    "ReduceSum",
+    "value",
+    "none",
+    (1, "attribute", False, False, _ALL_BUT_BFLOAT16),
+    (11, "attribute", False, True, _ALL_BUT_BFLOAT16),
+    (13, "input", True, True, _ALL),
+)
