@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfulp.files import along, sums
+from halfulp.files.sums import along, summing
 
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several pieces, blocks and threads for a few elements."""
-    for module in (sums, along):
+    for module in (summing, along):
         monkeypatch.setattr(module, "PIECE", 80)
     monkeypatch.setattr(along, "_STATES", 2000)
-    monkeypatch.setattr(sums, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(summing, "get_num_threads", lambda: 3)
 
 
 @pytest.fixture

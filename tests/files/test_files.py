@@ -30,10 +30,10 @@ import halfulp
 from command_line import facts, fail, process
 from halfulp import HalfulpError, SumSquare
 from halfulp.cli import main
-from halfulp.files import along, sums
-from halfulp.files.results import root
+from halfulp.files.sums import along, summing
+from halfulp.files.sums.results import root
+from halfulp.files.sums.totals import Totals, read_totals
 from halfulp.files.tensors import boxes
-from halfulp.files.totals import Totals, read_totals
 from interrupting import interrupted
 from oracle import BFLOAT16, TYPES, assert_same_bits, expected
 from seed import SEED
@@ -166,7 +166,7 @@ def test_every_axis_and_blocking_has_the_bits_of_sum_square(
     x = of_type(np.random.default_rng(data.draw(st.integers(0, 99))), dtype, shape)
     with monkeypatch.context() as patch:
         piece = data.draw(st.integers(8, 400))
-        for module in (sums, along):
+        for module in (summing, along):
             patch.setattr(module, "PIECE", piece)
         patch.setattr(along, "_STATES", data.draw(st.sampled_from([1, 999, 2**20])))
         if format == "npy":
@@ -971,7 +971,7 @@ def sparse_npy(path: Path, nbytes: int) -> None:
 _PEAK = """
 import resource, sys
 from halfulp.cli import main
-import halfulp.files.along, halfulp.files.sums, rich.progress, zipfile
+import halfulp.files.formats.by_ending, halfulp.files.sums.along, rich.progress, zipfile
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 assert main(sys.argv[1:]) == 0
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
@@ -1003,12 +1003,12 @@ def test_an_interrupt_leaves_nothing_half_written(folder: Path) -> None:
     sparse_npy(Path("big.npy"), 2**36)
     before = sorted(os.listdir())
     code = (
-        "import itertools, sys, halfulp.files.sums as sums\n"
-        "read = sums._Shared.__next__\n"
+        "import itertools, sys, halfulp.files.sums.summing as summing\n"
+        "read = summing._Shared.__next__\n"
         "def tell(self):\n"
         "    if next(calls) == 0: print('running', flush=True)\n"
         "    return read(self)\n"
-        "calls = itertools.count(); sums._Shared.__next__ = tell\n"
+        "calls = itertools.count(); summing._Shared.__next__ = tell\n"
         "from halfulp.cli import main\n"
         "sys.exit(main(sys.argv[1:]))"
     )
@@ -1039,10 +1039,10 @@ def test_a_file_that_shrinks_is_an_error(
     folder: Path, small_pieces: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.save("y.npy", np.ones(10000))
-    tensors, _ = sums.find_tensors(Path("y.npy"), [], False)
+    tensors, _ = by_ending.find_tensors(Path("y.npy"), [], False)
     os.truncate("y.npy", 40000)
     with pytest.raises(HalfulpError, match=r"'y.npy' ends early"):
-        sums.sum_tensors(tensors, Totals(False), lambda more: None)
+        summing.sum_tensors(tensors, Totals(False), lambda more: None)
 
 
 def test_progress_is_shown_on_a_terminal_only(folder: Path) -> None:

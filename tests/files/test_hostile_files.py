@@ -29,9 +29,10 @@ import halfulp
 from command_line import facts, fail
 from halfulp import ArgumentError, HalfulpError, SumSquare
 from halfulp.cli import main
-from halfulp.files import along, sums
-from halfulp.files.results import array_facts
-from halfulp.files.totals import Totals, read_totals
+from halfulp.files.formats import by_ending
+from halfulp.files.sums import along, summing
+from halfulp.files.sums.results import array_facts
+from halfulp.files.sums.totals import Totals, read_totals
 from halfulp.onnx.model.files import load_array, load_model
 from halfulp.settings import check_environment
 from oracle import assert_same_bits
@@ -180,7 +181,7 @@ def test_expected_values_are_read_as_far_as_outputs_need_them(
     bomb(Path("m.expected.npz"), (70, 2**20), "y")
     read = []
     monkeypatch.setattr(
-        "halfulp.files.numpy_files._MemberSource.opened",
+        "halfulp.files.formats.npy._MemberSource.opened",
         lambda self: read.append(self),
     )
     result = facts(["run", "m.onnx", "--input", "x=x.npy"], capsys)
@@ -280,7 +281,7 @@ def test_sparse_stores_have_the_sums_of_their_elements(
     for _ in range(int(rng.integers(0, 5))):
         low = [int(rng.integers(0, n)) for n in shape]
         boxes.append(tuple(slice(n, n + int(rng.integers(1, 4))) for n in low))
-    for module in (sums, along):
+    for module in (summing, along):
         monkeypatch.setattr(module, "PIECE", int(rng.integers(8, 400)))
     monkeypatch.setattr(along, "_STATES", int(rng.choice([1, 999, 2**20])))
     axes = tuple(i for i in range(rank) if rng.integers(2)) or (0,)
@@ -293,11 +294,11 @@ def test_sparse_stores_have_the_sums_of_their_elements(
         x = array[...]
         if path.suffix == ".h5":
             array.file.close()
-        tensors, _ = sums.find_tensors(path, [], False)
+        tensors, _ = by_ending.find_tensors(path, [], False)
         wide = x.astype("u4") if dtype == "u1" else x
         kept = tuple(n for i, n in enumerate(shape) if i not in axes)
         totals = Totals(False)
-        sums.sum_tensors(tensors, totals, lambda more: None)
+        summing.sum_tensors(tensors, totals, lambda more: None)
         (state,) = totals.states.values()
         assert state == SumSquare(wide.dtype).update(wide)
         _, totals = sums_along([path], axes, False, True)
@@ -321,9 +322,9 @@ def test_chunks_beyond_the_shape_count_for_nothing(tmp_path: Path) -> None:
             with suppress(OSError):
                 (path / name).parent.mkdir(exist_ok=True)
                 (path / name).write_bytes(b"no chunk")
-        (tensor,), _ = sums.find_tensors(path, [], False)
+        (tensor,), _ = by_ending.find_tensors(path, [], False)
         totals = Totals(False)
-        sums.sum_tensors([tensor], totals, lambda more: None)
+        summing.sum_tensors([tensor], totals, lambda more: None)
         (state,) = totals.states.values()
         assert (state.exact(), state.count) == (12, 3)
 
@@ -527,12 +528,12 @@ def test_nearly_right_bytes_give_our_errors_only(tmp_path: Path) -> None:
         inside = path.relative_to(tmp_path).parts[0]
         with suppress(HalfulpError):
             tensors, _ = (
-                sums.find_tensors(tmp_path / inside, [], True)
+                by_ending.find_tensors(tmp_path / inside, [], True)
                 if (path.suffix != ".pb")
                 else ([], [])
             )
             if sum(t.nbytes for t in tensors) < 2**24 or inside.endswith(".zarr"):
-                sums.sum_tensors(tensors, Totals(True), lambda more: None)
+                summing.sum_tensors(tensors, Totals(True), lambda more: None)
                 groups = along.groups_along(
                     tensors, (0,), Totals(True), False, lambda more: None
                 )

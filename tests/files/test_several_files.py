@@ -11,7 +11,7 @@ import pytest
 
 from command_line import facts, fail
 from halfulp.cli import main
-from halfulp.files.named import named_files
+from halfulp.files.paths import named_files
 from summed_files import save_safetensors, save_zarr
 
 

@@ -19,7 +19,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import halfulp
-from halfulp.files.totals import Totals
+from halfulp.files.sums.totals import Totals
 from hostile_nodes import SCHEMAS
 from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
 

@@ -16,8 +16,9 @@ import halfulp
 from command_line import facts
 from halfulp.cli import main
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.files import sums
-from halfulp.files.totals import Totals
+from halfulp.files.formats import by_ending
+from halfulp.files.sums import summing
+from halfulp.files.sums.totals import Totals
 from halfulp.onnx.model.files import load_model
 from halfulp.onnx.model.tensors import all_tensors
 
@@ -49,9 +50,9 @@ def run_command(model: Path) -> float:
 
 
 def sum_command(model: Path) -> float:
-    tensors, _ = sums.find_tensors(model, [], False)
+    tensors, _ = by_ending.find_tensors(model, [], False)
     totals = Totals(False)
-    sums.sum_tensors(tensors, totals, lambda more: None)
+    summing.sum_tensors(tensors, totals, lambda more: None)
     return float(totals.whole()["float"].result())
 
 

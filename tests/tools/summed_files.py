@@ -13,9 +13,10 @@ import onnx
 import pytest
 
 from halfulp import SumSquare
-from halfulp.files import along, sums
-from halfulp.files.results import array_facts, plain
-from halfulp.files.totals import Totals
+from halfulp.files.formats import by_ending
+from halfulp.files.sums import along, summing
+from halfulp.files.sums.results import array_facts, plain
+from halfulp.files.sums.totals import Totals
 
 CODES = {
     "bfloat16": "BF16",
@@ -68,15 +69,15 @@ def save_zarr(path: Path, arrays: Arrays, zarr_format: int = 3) -> None:
 
 
 def sum_files(*paths: Path, per_tensor: bool = True, bfloat16: bool = True) -> Totals:
-    tensors = [t for p in paths for t in sums.find_tensors(p, [], bfloat16)[0]]
+    tensors = [t for p in paths for t in by_ending.find_tensors(p, [], bfloat16)[0]]
     totals = Totals(per_tensor)
-    sums.sum_tensors(tensors, totals, lambda more: None)
+    summing.sum_tensors(tensors, totals, lambda more: None)
     return totals
 
 
 def sums_along(paths: list[Path], axis: Any, per_tensor: bool, keep: bool) -> Any:
     """The arrays that --output writes and the totals that --state saves."""
-    tensors = [t for p in paths for t in sums.find_tensors(p, [], True)[0]]
+    tensors = [t for p in paths for t in by_ending.find_tensors(p, [], True)[0]]
     totals = Totals(per_tensor, axis)
     output = paths[0].with_name("out.npz")
     groups = along.groups_along(tensors, axis, totals, keep, lambda more: None)

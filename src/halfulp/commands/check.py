@@ -1,6 +1,6 @@
 """The command ``halfulp check``.
 
-May import limits, terminal and, within functions, files.named, onnx.model_check and
+May import limits, terminal and, within functions, files.paths, onnx.model_check and
 rich.
 """
 
@@ -44,7 +44,7 @@ def check(
 
     Example:  halfulp check model.onnx
     """
-    from halfulp.files.named import named_files
+    from halfulp.files.paths import named_files
     from halfulp.onnx.model.files import given_model
     from halfulp.onnx.model_check import check_model
 

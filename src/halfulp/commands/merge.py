@@ -48,9 +48,14 @@ def merge(
 
     Example:  halfulp merge shard-*.state --json
     """
-    from halfulp.files.named import named_files
-    from halfulp.files.results import array_facts, merged_groups, result_type, total_facts
-    from halfulp.files.totals import Totals, read_totals
+    from halfulp.files.paths import named_files
+    from halfulp.files.sums.results import (
+        array_facts,
+        merged_groups,
+        result_type,
+        total_facts,
+    )
+    from halfulp.files.sums.totals import Totals, read_totals
     from halfulp.output import whole_file
 
     check_forms(as_json, as_csv, output, state)

@@ -130,12 +130,12 @@ def sum_files(
 
     Example:  halfulp sum model-*.safetensors --per-tensor
     """
-    from halfulp.files.along import groups_along
-    from halfulp.files.named import named_files
-    from halfulp.files.readers import ENDINGS, TYPED_ENDINGS
-    from halfulp.files.results import array_facts, result_type, total_facts
-    from halfulp.files.sums import FileError, find_tensors, sum_tensors
-    from halfulp.files.totals import Totals
+    from halfulp.files.formats.by_ending import ENDINGS, TYPED_ENDINGS, find_tensors
+    from halfulp.files.paths import named_files
+    from halfulp.files.sums.along import groups_along
+    from halfulp.files.sums.results import array_facts, result_type, total_facts
+    from halfulp.files.sums.summing import FileError, sum_tensors
+    from halfulp.files.sums.totals import Totals
     from halfulp.output import whole_file
 
     check_forms(as_json, as_csv, output, state)

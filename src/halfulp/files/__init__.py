@@ -1,5 +1,5 @@
-"""Sums of squares of the tensors in files, in bounded memory.
+"""Tensors in files: reading them part by part, and summing them in bounded memory.
 
-`readers` finds the tensors of a file, `sums` adds them up, `totals` keeps what is summed
-and saves it. Nothing in a file is ever executed.
+`tensors` says what a tensor in a file is, `formats` finds those of a file, `sums` adds
+them up. Nothing in a file is ever executed.
 """

@@ -1,6 +1,6 @@
 """The files that names on the command line mean: of files, folders and patterns.
 
-May import errors, input and, beside it, zarr only.
+May import errors, input and files' formats only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from halfulp.errors import ArgumentError, HalfulpError
-from halfulp.files.zarr import is_zarr
+from halfulp.files.formats.zarr import is_zarr
 from halfulp.input import the_file
 
 Failures = list[tuple[Path, HalfulpError]]

@@ -1,20 +1,21 @@
 """The tensors of a file, by the ending of its name.
 
-May import errors, input and the modules of the formats only.
+May import errors, input, files' tensors and the formats beside it only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from halfulp.errors import ArgumentError
-from halfulp.files.hdf5 import hdf5_datasets
-from halfulp.files.numpy_files import npy_tensors, npz_tensors
-from halfulp.files.onnx_file import initializers
-from halfulp.files.safetensors import safetensors
+from halfulp.files.formats.hdf5 import hdf5_datasets
+from halfulp.files.formats.npy import npy_tensors, npz_tensors
+from halfulp.files.formats.onnx_initializers import initializers
+from halfulp.files.formats.safetensors import safetensors
+from halfulp.files.formats.zarr import is_zarr, zarr_arrays
 from halfulp.files.tensors import Skipped, Tensor, Wanted
-from halfulp.files.zarr import is_zarr, zarr_arrays
 from halfulp.input import the_file
 
 _Found = Iterator[Tensor | Skipped]
@@ -34,6 +35,39 @@ _TYPED: dict[str, Callable[[Path, Wanted], _Found]] = {
 # Of the files whose elements have their types, whatever --bfloat16 says.
 TYPED_ENDINGS = tuple(_TYPED)
 ENDINGS = (".npy", ".npz", ".safetensors", ".onnx", ".zarr", ".h5", ".hdf5")
+
+
+def find_tensors(
+    file: Path, patterns: Sequence[str], bfloat16: bool
+) -> tuple[list[Tensor], list[Skipped]]:
+    """Find the tensors of a file, before any is read.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+    patterns : sequence of str
+        Of names, as a shell has them; none means all.
+    bfloat16 : bool
+        As for `read_file`.
+
+    Raises
+    ------
+    ModelError, UnsupportedTypeError, ArgumentError
+        If the file cannot be read.
+    """
+    tensors: list[Tensor] = []
+    skipped: list[Skipped] = []
+
+    def wanted(name: str) -> bool:
+        return not patterns or any(fnmatchcase(name, p) for p in patterns)
+
+    for found in read_file(file, bfloat16, wanted):
+        if isinstance(found, Skipped):
+            skipped.append(found)
+        else:
+            found.file = file
+            tensors.append(found)
+    return tensors, skipped
 
 
 def read_file(

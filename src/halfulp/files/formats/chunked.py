@@ -1,6 +1,6 @@
 """Arrays that are stored in chunks, some of which may never have been written.
 
-May import errors, input and, beside it, stored_types and tensors only. The packages that
+May import errors, input and files' stored_types and tensors only. The packages that
 unpack the chunks, zarr and h5py, are imported when they are needed.
 """
 

@@ -1,6 +1,6 @@
 """The datasets of HDF5 files, by the package h5py.
 
-May import input and, beside it, chunked, stored_types and tensors only.
+May import input, files' stored_types and tensors and, beside it, chunked only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.files.chunked import ChunkedTensor, Places, package
+from halfulp.files.formats.chunked import ChunkedTensor, Places, package
 from halfulp.files.stored_types import BY_NAME, stored_type
 from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, the_file

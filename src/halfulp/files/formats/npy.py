@@ -1,6 +1,6 @@
 """The arrays of .npy and .npz files, to sum or to load.
 
-May import errors, faults, input and, beside it, stored_types and tensors only. NumPy
+May import errors, faults, input and files' stored_types and tensors only. NumPy
 parses the headers, as literals; arrays of Python objects are never loaded.
 """
 

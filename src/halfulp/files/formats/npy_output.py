@@ -1,4 +1,4 @@
-"""Arrays written block by block, whole or not at all.
+"""Arrays written to .npy and .npz files block by block, whole or not at all.
 
 May import errors and output only.
 """

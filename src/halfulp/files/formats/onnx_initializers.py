@@ -1,7 +1,7 @@
 """The initializers of .onnx files, nested graphs included.
 
-May import errors, external_data, faults, input and, beside it, stored_types and tensors
-only, and onnx.tensors for small tensors. The file is walked field by field, in protobuf's
+May import errors, external_data, faults, input and files' stored_types and tensors only,
+and onnx.tensors for small tensors. The file is walked field by field, in protobuf's
 encoding, so that weights are never loaded as a whole.
 """
 

@@ -1,6 +1,6 @@
 """The tensors of .safetensors files.
 
-May import errors, input and, beside it, stored_types and tensors only. The format, as its
+May import errors, input and files' stored_types and tensors only. The format, as its
 authors describe it: 8 bytes, the length of a header in JSON; the header, from names to
 element type, shape and offsets; and the elements, little-endian, without holes.
 """

@@ -1,8 +1,8 @@
 """The arrays of Zarr folders, of version 2 and 3, by the package zarr.
 
-May import errors, input and, beside it, chunked, stored_types and tensors only. The
-metadata of each array is read here, so that none that zarr does not know is in the way of
-the others.
+May import errors, input, files' stored_types and tensors and, beside it, chunked only.
+The metadata of each array is read here, so that none that zarr does not know is in the
+way of the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import ModelError
-from halfulp.files.chunked import ChunkedTensor, Places, package
+from halfulp.files.formats.chunked import ChunkedTensor, Places, package
 from halfulp.files.stored_types import BY_NAME, BY_NUMPY_NAME, StoredType, stored_type
 from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, read_at, read_whole, the_file

@@ -1,7 +1,7 @@
 """Sums along axes of tensors in files, block by block, so that memory stays bounded.
 
-May import errors, exact_sum, functions, spec.rules and, beside it, outputs, results,
-sums, tensors and totals only.
+May import errors, exact_sum, functions, spec, files' formats and tensors and, beside it,
+results, summing and totals only.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from halfulp.errors import ArgumentError, AxesError
 from halfulp.exact_sum import SumSquare
-from halfulp.files.outputs import Order
-from halfulp.files.results import Group, Rounded, rounded_states
-from halfulp.files.sums import PIECE, Advance, failures_of, sum_box, whole_box
+from halfulp.files.formats.npy_output import Order
+from halfulp.files.sums.results import Group, Rounded, rounded_states
+from halfulp.files.sums.summing import PIECE, Advance, failures_of, sum_box, whole_box
+from halfulp.files.sums.totals import Totals
 from halfulp.files.tensors import Array, Box, FlatTensor, Tensor, boxes
-from halfulp.files.totals import Totals
 from halfulp.functions import sum_square
 from halfulp.spec.rules import normalize_axes, reduced_shape
 

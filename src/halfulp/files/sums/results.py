@@ -1,6 +1,7 @@
 """Sums as results: rounded, as facts that can be printed, and as arrays in files.
 
-May import element_types, errors, exact_sum and, beside it, outputs and totals only.
+May import element_types, errors, exact_sum, files' formats and tensors and, beside it,
+totals only.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import numpy as np
 from halfulp.element_types import ELEMENT_TYPES, ElementType
 from halfulp.errors import ArgumentError, SumOverflowError
 from halfulp.exact_sum import SumSquare
-from halfulp.files.outputs import Order, array_writer
+from halfulp.files.formats.npy_output import Order, array_writer
+from halfulp.files.sums.totals import KINDS, Totals, joined
 from halfulp.files.tensors import Array
-from halfulp.files.totals import KINDS, Totals, joined
 
 # ONNX's names and NumPy's; "float" is ONNX's.
 BY_NAME = {name: t for t in ELEMENT_TYPES for name in (t.numpy_name, t.name)}

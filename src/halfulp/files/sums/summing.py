@@ -1,8 +1,8 @@
 """Adds up the squares of tensors in files, several threads reading and summing.
 
-May import element_types, errors, exact_sum, settings and, beside it, readers, tensors
-and totals only. A sum is exact, so each thread has its own, of whatever boxes it took;
-they are merged.
+May import element_types, errors, exact_sum, settings, files' tensors and, beside it,
+totals only. A sum is exact, so each thread has its own, of whatever boxes it took; they
+are merged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,8 @@ import numpy as np
 from halfulp.element_types import ElementType
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.exact_sum import SumSquare
-from halfulp.files.readers import read_file
-from halfulp.files.tensors import Array, Box, Read, Skipped, Tensor, Written, boxes
-from halfulp.files.totals import Totals
+from halfulp.files.sums.totals import Totals
+from halfulp.files.tensors import Array, Box, Read, Tensor, Written, boxes
 from halfulp.settings import get_num_threads
 
 # Bytes that a thread reads at once: they stay in the cache until they are summed.
@@ -51,39 +49,6 @@ def failures_of(tensor: Tensor) -> Iterator[None]:
         yield
     except HalfulpError as error:
         raise FileError(tensor.file, error) from error
-
-
-def find_tensors(
-    file: Path, patterns: Sequence[str], bfloat16: bool
-) -> tuple[list[Tensor], list[Skipped]]:
-    """Find the tensors of a file, before any is read.
-
-    Parameters
-    ----------
-    file : pathlib.Path
-    patterns : sequence of str
-        Of names, as a shell has them; none means all.
-    bfloat16 : bool
-        As for `read_file`.
-
-    Raises
-    ------
-    ModelError, UnsupportedTypeError, ArgumentError
-        If the file cannot be read.
-    """
-    tensors: list[Tensor] = []
-    skipped: list[Skipped] = []
-
-    def wanted(name: str) -> bool:
-        return not patterns or any(fnmatchcase(name, p) for p in patterns)
-
-    for found in read_file(file, bfloat16, wanted):
-        if isinstance(found, Skipped):
-            skipped.append(found)
-        else:
-            found.file = file
-            tensors.append(found)
-    return tensors, skipped
 
 
 def sum_tensors(tensors: Sequence[Tensor], totals: Totals, advance: Advance) -> None:

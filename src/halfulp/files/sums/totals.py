@@ -1,6 +1,6 @@
 """What a run has summed, and the state files that join runs.
 
-May import element_types, errors, exact_sum, input and, beside it, stored_types only.
+May import element_types, errors, exact_sum, input and files' stored_types only.
 """
 
 from __future__ import annotations

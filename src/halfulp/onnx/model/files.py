@@ -1,7 +1,7 @@
 """Reads models and arrays from files, and writes arrays.
 
 May import errors, external_data, faults, input, limits, output, tensors and, of files,
-numpy_files only. Nothing in a file is ever executed: NumPy files are read and written
+formats.npy only. Nothing in a file is ever executed: NumPy files are read and written
 without pickle.
 """
 
@@ -38,7 +38,7 @@ from halfulp import limits
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 from halfulp.external_data import external_data
 from halfulp.faults import model_errors
-from halfulp.files.numpy_files import NumpyArray, numpy_arrays
+from halfulp.files.formats.npy import NumpyArray, numpy_arrays
 from halfulp.input import open_regular, read_at, read_whole, the_file
 from halfulp.onnx.model.tensors import (
     all_tensors,

@@ -1,0 +1,1 @@
+"""The formats: each finds the tensors of a file, and reads any part of them."""

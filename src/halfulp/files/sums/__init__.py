@@ -1,0 +1,1 @@
+"""Sums of squares of tensors in files: added up, kept, saved, rounded."""
