@@ -30,6 +30,7 @@ import halfulp
 from command_line import facts, fail, process
 from halfulp import HalfulpError, SumSquare
 from halfulp.cli import main
+from halfulp.files.formats import by_ending
 from halfulp.files.sums import along, summing
 from halfulp.files.sums.results import root
 from halfulp.files.sums.totals import Totals, read_totals
