@@ -22,7 +22,7 @@ from typing import Any
 import conformance
 from halfulp.bench import report
 from halfulp.bench.plot import draw
-from halfulp.bench.results import Measured, Run, load
+from halfulp.bench.results import Benchmark, Measured, load
 from halfulp.conformance.report import terminal as conformance_report
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,16 +67,16 @@ def _span(rows: Iterable[Measured]) -> str:
     return f"{min(found):.2f} to {max(found):.2f}"
 
 
-def speed_claim(run: Run, page: str) -> str:
+def speed_claim(benchmark: Benchmark, page: str) -> str:
     """How fast halfulp is, in words that the speed page shows the figures of."""
-    one = [row for row in run.rows if row.times and row.threads == 1]
+    one = [row for row in benchmark.rows if row.times and row.threads == 1]
 
     def of(*cells: str) -> str:
         return _span(row for row in one if row.cell in cells)
 
-    compared = [r for r in run.rows if r.times and r.peers and r.nbytes >= _LARGE]
+    compared = [r for r in benchmark.rows if r.times and r.peers and r.nbytes >= _LARGE]
     ratios = [row.ratio_to(row.peers[0]) for row in compared]
-    peers = dict.fromkeys(name.split(".")[0] for name in run.settings["peers"])
+    peers = dict.fromkeys(name.split(".")[0] for name in benchmark.settings["peers"])
     *first, last = peers
     text = (
         f"Speed is measured against that of `numpy.vdot` reading memory: one thread sums "
@@ -90,18 +90,18 @@ def speed_claim(run: Run, page: str) -> str:
     return "\n".join(textwrap.wrap(text, 88, break_on_hyphens=False))
 
 
-def with_claim(text: str, run: Run, page: str) -> str:
+def with_claim(text: str, benchmark: Benchmark, page: str) -> str:
     """A document with its paragraph on speed as measured."""
     start = text.index(_CLAIM) + len(_CLAIM)
     end = text.index("<!-- end -->", start)
-    return f"{text[:start]}{speed_claim(run, page)}\n{text[end:]}"
+    return f"{text[:start]}{speed_claim(benchmark, page)}\n{text[end:]}"
 
 
-def limits(text: str, run: Run) -> str:
+def limits(text: str, benchmark: Benchmark) -> str:
     """docs/limits.md with the speed of short sums as measured."""
     short = [
         row
-        for row in run.rows
+        for row in benchmark.rows
         if row.cell in ("short-rows", "few-rows")
         and row.type in ("float16", "bfloat16")
         and row.threads == 1
@@ -109,10 +109,10 @@ def limits(text: str, run: Run) -> str:
     return re.sub(r"run at [\d.]+ to [\d.]+ of", f"run at {_span(short)} of", text)
 
 
-def speed(run: Run) -> str:
+def speed(benchmark: Benchmark) -> str:
     """docs/benchmarks.md: what was measured, and the notes on it."""
     notes = (ROOT / "benchmarks/notes.md").read_text("utf-8")
-    return report.markdown(run, "benchmarks.svg") + notes
+    return report.markdown(benchmark, "benchmarks.svg") + notes
 
 
 _SCALE = """\

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from halfulp.html import DARK, LIGHT
+from halfulp.report.html import DARK, LIGHT
 from halfulp.page import axes, render
 
 HERE = Path(__file__).parent

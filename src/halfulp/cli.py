@@ -1,8 +1,7 @@
 """The command line.
 
-May import errors, guard, limits, output, settings, commands and bench.command. Only
-commands and terminal import typer and rich; each command loads what it needs when it
-runs.
+May import errors, guard, limits, output, settings and commands. Only commands and
+terminal import typer and rich; each command loads what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import typer
 
 import halfulp
 from halfulp import limits
-from halfulp.bench.command import app as bench
+from halfulp.commands.bench import app as bench
 from halfulp.commands.check import check
 from halfulp.commands.convert import convert
 from halfulp.commands.docs import docs

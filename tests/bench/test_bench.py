@@ -22,8 +22,8 @@ import pytest
 
 import halfulp
 from contrast import contrast
-from halfulp import cli, html, output
-from halfulp.bench import measure, plot, report, results, targets
+from halfulp import cli, output
+from halfulp.bench import goals, measure, plot, report, results
 from halfulp.bench.accuracy import (
     ACCURACY_TYPES,
     DISTRIBUTIONS,
@@ -36,7 +36,7 @@ from halfulp.bench.child import answers, environment
 from halfulp.bench.machine import describe
 from halfulp.bench.memory import extra_memory
 from halfulp.bench.peers import PEERS, Peer, as_array
-from halfulp.bench.results import Errors, Measured, Run
+from halfulp.bench.results import Benchmark, Errors, Measured
 from halfulp.bench.sessions import (
     EXPRESSION,
     SESSION_CELLS,
@@ -44,6 +44,7 @@ from halfulp.bench.sessions import (
     measure_sessions,
 )
 from halfulp.errors import ArgumentError, HalfulpError
+from halfulp.report.html import DARK, LIGHT
 from oracle import PRECISION, from_bits
 
 EFFORT = measure.Effort(repeats=1, turn_ns=0, hopeless_after=1)
@@ -64,7 +65,7 @@ def smaller(cell: Cell) -> Cell:
     return dataclasses.replace(cell, shape=shape, nbytes=cell.nbytes and 512)
 
 
-def a_run() -> Run:
+def a_run() -> Benchmark:
     """A run of made-up figures."""
     rows = []
     for type_name, element in TYPES.items():
@@ -80,10 +81,10 @@ def a_run() -> Run:
                     row.times[results.ORDINARY] = [ns]
                 rows.append(row)
     rows.append(Measured("flat", "float32", 2, 1 << 26, skipped="needs 4 GiB"))
-    return Run("speed", "halfulp bench", describe(["onnx"]), PEERS_SHOWN, rows)
+    return Benchmark("speed", "halfulp bench", describe(["onnx"]), PEERS_SHOWN, rows)
 
 
-def accuracy_run() -> Run:
+def accuracy_run() -> Benchmark:
     rows = [
         Errors(type_name, values, who, 10**i, [0.0, i / 10])
         for type_name in ACCURACY_TYPES
@@ -92,10 +93,12 @@ def accuracy_run() -> Run:
         for i in range(1, 8)
     ]
     rows.append(Errors("float32", "normal", "torch", 10, [], "ImportError: none"))
-    return Run("accuracy", "halfulp bench accuracy", describe([]), PEERS_SHOWN, rows)
+    return Benchmark(
+        "accuracy", "halfulp bench accuracy", describe([]), PEERS_SHOWN, rows
+    )
 
 
-def sessions_run() -> Run:
+def sessions_run() -> Benchmark:
     rows = []
     for type_name in SESSION_TYPES:
         for cell in SESSION_CELLS.values():
@@ -109,7 +112,9 @@ def sessions_run() -> Run:
                     row.times[results.RUNTIME] = [nbytes / threads]
                 rows.append(row)
     settings = {"peers": {results.RUNTIME: EXPRESSION}}
-    return Run("onnxruntime", "halfulp bench onnxruntime", describe([]), settings, rows)
+    return Benchmark(
+        "onnxruntime", "halfulp bench onnxruntime", describe([]), settings, rows
+    )
 
 
 RUNS = [a_run(), accuracy_run(), sessions_run()]
@@ -239,7 +244,7 @@ def test_hopeless_peers_have_few_turns() -> None:
 
 def test_nothing_of_the_peers_is_imported_before_it_is_measured() -> None:
     code = (
-        "import sys, halfulp.cli, halfulp.bench.command, halfulp.bench.peers\n"
+        "import sys, halfulp.cli, halfulp.commands.bench, halfulp.bench.peers\n"
         "halfulp.cli.main(['--help'])\n"
         "names = {'torch', 'onnxruntime', 'numkong', 'bottleneck'}\n"
         "assert not names & set(sys.modules), names & set(sys.modules)\n"
@@ -279,7 +284,7 @@ def test_extra_memory_is_a_figure_where_the_system_has_one() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
-def test_a_run_survives_json(run: Run, tmp_path: Path) -> None:
+def test_a_run_survives_json(run: Benchmark, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(results.to_json(run))
     assert json.loads(path.read_text())["schema"] == results.SCHEMA
@@ -335,11 +340,11 @@ def test_runs_of_different_things_are_not_joined() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
-def test_tables_fit_80_columns(run: Run) -> None:
+def test_tables_fit_80_columns(run: Benchmark) -> None:
     from rich.console import Console
 
     console = Console(width=200)
-    for table in [*report.tables(run), report.verdict_table(a_run())]:
+    for table in [*report.tables(run), report.goal_table(a_run())]:
         if table.title == "Targets":  # the only one whose lines fold
             console = Console(width=80)
         with console.capture() as capture:
@@ -355,8 +360,8 @@ def test_markdown_has_every_figure_and_reason() -> None:
     assert "| rows | 1 | 10.0 | 0.50 | numkong.moments | 2.00 | 120 KiB |" in text
     assert "no kernel \\| here" in text
     assert "| cell flat | float32 | needs 4 GiB |" in text
-    for target in targets.TARGETS:
-        assert f"| {target.text} |" in text
+    for goal in goals.GOALS:
+        assert f"| {goal.text} |" in text
     assert "| numpy | `np.sum(np.square(x), axis=axes)` |" in text
     columns = [line.count("|") for line in text.splitlines() if line[:4] == "|---"]
     assert min(columns) >= 3
@@ -366,7 +371,7 @@ def test_markdown_has_every_figure_and_reason() -> None:
 
 def test_verdicts_name_the_worst_row() -> None:
     run = a_run()
-    verdicts = {v.target.text: v for v in targets.judge(run.rows)}
+    verdicts = {c.goal.text: c for c in goals.check_goals(run.rows)}
     flat = verdicts["flat, rows ≥ 0.9 of the limit"]
     assert (flat.worst, flat.misses, flat.rows) == (0.5, 16, 16)
     assert verdicts["8 MiB or more ≥ 1 times the fastest peer"].misses == 0
@@ -378,7 +383,7 @@ def test_verdicts_name_the_worst_row() -> None:
     slow = Measured("flat", "float32", 2, 1 << 26, {"halfulp": [10], "limit": [1]})
     slow.times[results.ONE_THREAD] = [15]
     run.rows.append(slow)
-    (threads,) = (v for v in targets.judge(run.rows) if "two or more" in v.target.what)
+    (threads,) = (c for c in goals.check_goals(run.rows) if "two or more" in c.goal.what)
     assert threads.at == "float32 flat, 2 threads"
     assert (threads.worst, threads.misses, threads.rows) == (1.5, 1, 1)
 
@@ -416,7 +421,7 @@ def texts_of(picture: str) -> list[str]:
 @each_run
 @pytest.mark.parametrize("width", [340, 720])
 def test_no_text_of_a_picture_is_cut_off_on_a_phone_or_a_desk(
-    run: Run, width: int
+    run: Benchmark, width: int
 ) -> None:
     found = [*extents(ElementTree.fromstring(plot.draw(run)), 0, width)]
     assert len(found) > 50
@@ -425,7 +430,9 @@ def test_no_text_of_a_picture_is_cut_off_on_a_phone_or_a_desk(
 
 
 @each_run
-def test_pictures_are_small_have_a_title_and_are_the_same_every_time(run: Run) -> None:
+def test_pictures_are_small_have_a_title_and_are_the_same_every_time(
+    run: Benchmark,
+) -> None:
     picture = plot.draw(run, "100%")
     root = ElementTree.fromstring(picture)
     assert root.get("width") == "100%"
@@ -440,7 +447,7 @@ def test_pictures_are_small_have_a_title_and_are_the_same_every_time(run: Run) -
 
 @pytest.mark.parametrize(
     ("scheme", "series"),
-    [(html.LIGHT, plot.SERIES_LIGHT), (html.DARK, plot.SERIES_DARK)],
+    [(LIGHT, plot.SERIES_LIGHT), (DARK, plot.SERIES_DARK)],
     ids=["light", "dark"],
 )
 def test_pictures_are_told_apart_in_light_and_dark(
@@ -454,7 +461,7 @@ def test_pictures_are_told_apart_in_light_and_dark(
     assert len({*series}) == len(series)
     picture = plot.draw(RUNS[0])
     light, dark = picture.split("@media(prefers-color-scheme:dark)")
-    half = dark if scheme is html.DARK else light
+    half = dark if scheme is DARK else light
     named = [scheme[name] for name in ("paper", "ink", "muted", "line")]
     assert all(colour in half for colour in (*named, *series))
 

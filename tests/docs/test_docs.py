@@ -24,7 +24,7 @@ from contrast import contrast
 from halfulp import cli
 from halfulp.conformance.report.summary import matrix
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS
-from halfulp.html import DARK, LIGHT
+from halfulp.report.html import DARK, LIGHT
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

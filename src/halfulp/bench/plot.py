@@ -1,4 +1,4 @@
-"""A run as a picture: an SVG that is as wide as the page that shows it.
+"""A benchmark as a picture: an SVG that is as wide as the page that shows it.
 
 May import errors, html, cells and results only. Places across are fractions of the
 width and sizes of text are pixels, so that a picture is read on a phone as on a desk;
@@ -12,9 +12,9 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from halfulp.bench.cells import SMALL_BYTES
-from halfulp.bench.results import HALFULP, RUNTIME, Errors, Measured, Run
+from halfulp.bench.results import HALFULP, RUNTIME, Benchmark, Errors, Measured
 from halfulp.errors import ArgumentError
-from halfulp.html import DARK, LIGHT, escape
+from halfulp.report.html import DARK, LIGHT, escape
 
 # Colours of halfulp, then of peers, with a contrast of 3 on the ground (WCAG AA). Peers
 # are told apart by a name beside them or by dashes too.
@@ -46,32 +46,32 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def draw(run: Run, width: str = "720") -> str:
-    """Return a picture of a run: the text of an SVG file, the same for the same run.
+def draw(benchmark: Benchmark, width: str = "720") -> str:
+    """Return a picture: the text of an SVG file, the same for the same benchmark.
 
     Parameters
     ----------
-    run : Run
+    benchmark : Benchmark
     width : str, optional
         Of the whole: pixels, or "100%" for a page that gives it a width.
 
     Raises
     ------
     ArgumentError
-        If the run has no figure that the picture would show.
+        If the benchmark has no figure that the picture would show.
     """
-    if run.kind == "accuracy":
-        title, parts = _accuracy(run.rows)
-    elif run.kind == "onnxruntime":
-        title, parts = _sessions(run.rows)
+    if benchmark.kind == "accuracy":
+        title, parts = _accuracy(benchmark.rows)
+    elif benchmark.kind == "onnxruntime":
+        title, parts = _sessions(benchmark.rows)
     else:
-        title, parts = _speed(run.rows)
+        title, parts = _speed(benchmark.rows)
     lines = []
     y = 10.0
     for line in textwrap.wrap(title, _LETTERS - 8):
         y += 19
         lines.append(_text("2%", y, line, "title"))
-    machine = f"{run.machine.get('cpu', '')}, {run.machine['date']}"
+    machine = f"{benchmark.machine.get('cpu', '')}, {benchmark.machine['date']}"
     for line in textwrap.wrap(machine, _LETTERS + 4):
         y += 15
         lines.append(_text("2%", y, line, "small muted"))

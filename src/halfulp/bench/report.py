@@ -1,4 +1,4 @@
-"""A run as tables: for the terminal and in Markdown.
+"""A benchmark as tables: for the terminal and in Markdown.
 
 May import cells, results and targets only; and rich.
 """
@@ -13,8 +13,8 @@ from rich import box
 from rich.table import Table as TerminalTable
 
 from halfulp.bench.cells import CELLS, SMALL_BYTES
-from halfulp.bench.results import RUNTIME, Errors, Measured, Run
-from halfulp.bench.targets import Verdict, judge
+from halfulp.bench.goals import GoalCheck, check_goals
+from halfulp.bench.results import RUNTIME, Benchmark, Errors, Measured
 
 _LIMIT_NOTE = (
     "The limit is `numpy.vdot` of as many bytes of float64 with itself, on one thread, "
@@ -58,27 +58,27 @@ class Table:
     rows: Sequence[tuple[str, ...]]
 
 
-def tables(run: Run) -> list[Table]:
-    """Return the figures of a run, a table for each type."""
-    if run.kind == "accuracy":
-        return list(_accuracy_tables(run.rows))
-    if run.kind == "onnxruntime":
-        return list(_session_tables(run.rows))
-    return list(_speed_tables(run.rows))
+def tables(benchmark: Benchmark) -> list[Table]:
+    """Return the figures of a benchmark, a table for each type."""
+    if benchmark.kind == "accuracy":
+        return list(_accuracy_tables(benchmark.rows))
+    if benchmark.kind == "onnxruntime":
+        return list(_session_tables(benchmark.rows))
+    return list(_speed_tables(benchmark.rows))
 
 
-def verdict_table(run: Run, *, every: bool = False) -> Table:
-    """Return what a run of speed must show, and whether it does.
+def goal_table(benchmark: Benchmark, *, every: bool = False) -> Table:
+    """Return what a benchmark of speed must show, and whether it does.
 
     Parameters
     ----------
-    run : Run
+    benchmark : Benchmark
     every : bool, optional
         Whether to list what was not measured too.
     """
     head = ("what it must show", "worst", "verdict", "where")
-    verdicts = [v for v in judge(run.rows, run.kind) if every or v.rows]
-    return Table("Targets", head, [_verdict_row(v) for v in verdicts])
+    checks = [c for c in check_goals(benchmark.rows, benchmark.kind) if every or c.rows]
+    return Table("Targets", head, [_goal_row(c) for c in checks])
 
 
 def for_terminal(table: Table) -> TerminalTable:
@@ -100,28 +100,28 @@ def for_terminal(table: Table) -> TerminalTable:
     return shown
 
 
-def markdown(run: Run, picture: str = "") -> str:
-    """Return a run as a page of Markdown: picture, command, machine, targets, figures.
+def markdown(benchmark: Benchmark, picture: str = "") -> str:
+    """Return a page of Markdown: picture, command, machine, goals, figures.
 
     Parameters
     ----------
-    run : Run
+    benchmark : Benchmark
     picture : str, optional
         The address of its picture.
     """
-    lines = [f"Printed by `{run.command}` on {run.machine['date']}.", ""]
-    lines += [f"- {line}" for line in _machine_lines(run.machine)]
-    speed = run.kind != "accuracy"
-    parts = [*tables(run), _peer_table(run)]
+    lines = [f"Printed by `{benchmark.command}` on {benchmark.machine['date']}.", ""]
+    lines += [f"- {line}" for line in _machine_lines(benchmark.machine)]
+    speed = benchmark.kind != "accuracy"
+    parts = [*tables(benchmark), _peer_table(benchmark)]
     if speed:
-        first = [verdict_table(run, every=True), _cell_table(run.rows)]
-        parts = [*first, *parts, _missing(run.rows)]
-    lines += ["", _NOTES[run.kind]]
+        first = [goal_table(benchmark, every=True), _cell_table(benchmark.rows)]
+        parts = [*first, *parts, _missing(benchmark.rows)]
+    lines += ["", _NOTES[benchmark.kind]]
     for table in parts:
         if table.rows:
             lines += ["", f"## {table.title}", "", *_markdown_table(table)]
-    shown = [f"![{_PICTURES[run.kind]}]({picture})", ""] if picture else []
-    return "\n".join([f"# {_TITLES[run.kind]}", "", *shown, *lines]) + "\n"
+    shown = [f"![{_PICTURES[benchmark.kind]}]({picture})", ""] if picture else []
+    return "\n".join([f"# {_TITLES[benchmark.kind]}", "", *shown, *lines]) + "\n"
 
 
 def _markdown_table(table: Table) -> Iterator[str]:
@@ -201,12 +201,12 @@ def _kib(nbytes: int | None) -> str:
     return "" if nbytes is None else f"{nbytes // 1024} KiB"
 
 
-def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
-    text = verdict.target.text
-    if verdict.worst is None:
+def _goal_row(check: GoalCheck) -> tuple[str, ...]:
+    text = check.goal.text
+    if check.worst is None:
         return (text, "", "not measured", "")
-    met = f"{verdict.misses} of {verdict.rows} miss" if verdict.misses else "met"
-    return (text, f"{verdict.worst:.2f}", met, verdict.at)
+    met = f"{check.misses} of {check.rows} miss" if check.misses else "met"
+    return (text, f"{check.worst:.2f}", met, check.at)
 
 
 def _cell_table(rows: list[Measured]) -> Table:
@@ -215,8 +215,8 @@ def _cell_table(rows: list[Measured]) -> Table:
     return Table("Cells", ("cell", "what"), named)
 
 
-def _peer_table(run: Run) -> Table:
-    peers = [(name, f"`{text}`") for name, text in run.settings["peers"].items()]
+def _peer_table(benchmark: Benchmark) -> Table:
+    peers = [(name, f"`{text}`") for name, text in benchmark.settings["peers"].items()]
     return Table("Peers", ("peer", "what"), peers)
 
 

@@ -17,7 +17,7 @@ from halfulp.input import read_whole
 from halfulp.output import STDIO, read_stdin
 
 SCHEMA = 1
-_MOST_BYTES = 2**26  # of a run
+_MOST_BYTES = 2**26  # of a benchmark
 
 # Who has times, besides peers: the limit; halfulp; halfulp on one thread, where it has
 # more; halfulp on ordinary values, where these are ties.
@@ -109,8 +109,8 @@ class Errors:
 
 
 @dataclass(slots=True)
-class Run:
-    """All that one run of the benchmark measured.
+class Benchmark:
+    """All that a run of `halfulp bench` measured.
 
     Attributes
     ----------
@@ -134,23 +134,19 @@ class Run:
 _ROWS = {"speed": Measured, "accuracy": Errors, "onnxruntime": Measured}
 
 
-def to_json(run: Run) -> str:
-    """Return a run as one JSON object."""
-    return (
-        json.dumps(
-            {"schema": SCHEMA, **dataclasses.asdict(run)}, indent=1, allow_nan=False
-        )
-        + "\n"
-    )
+def to_json(benchmark: Benchmark) -> str:
+    """Return a benchmark as one JSON object."""
+    content = {"schema": SCHEMA, **dataclasses.asdict(benchmark)}
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
 def row_from(kind: str, values: Mapping[str, Any]) -> Any:
-    """Return the row of a run of a kind whose attributes are given."""
+    """Return the row of a kind of benchmark whose attributes are given."""
     return _ROWS[kind](**values)
 
 
-def load(path: Path) -> Run:
-    """Return the run that `to_json` wrote; of "-", from stdin.
+def load(path: Path) -> Benchmark:
+    """Return the benchmark that `to_json` wrote; of "-", from stdin.
 
     Raises
     ------
@@ -164,15 +160,15 @@ def load(path: Path) -> Run:
         content = json.loads(text)
         if content.pop("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
-        run = Run(**content)
-        run.rows = [row_from(run.kind, row) for row in run.rows]
+        benchmark = Benchmark(**content)
+        benchmark.rows = [row_from(benchmark.kind, row) for row in benchmark.rows]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ArgumentError(f"{str(path)!r} holds no benchmark run: {error}") from error
-    return run
+    return benchmark
 
 
-def joined(runs: Sequence[Run]) -> Run:
-    """Return a run with the turns of several: of a shared machine the best of more.
+def joined(runs: Sequence[Benchmark]) -> Benchmark:
+    """Return one with the turns of several: of a shared machine the best of more.
 
     The rows, the machine and the settings are those of the first; the others may have
     fewer rows, of the same things.
@@ -184,12 +180,12 @@ def joined(runs: Sequence[Run]) -> Run:
     """
     first, *others = runs
     rows = {_key(row): row for row in first.rows}
-    for run in others:
+    for benchmark in others:
         for name in ("cpu", "python", "versions", "halfulp"):
-            ours, theirs = (r.machine.get(name) for r in (first, run))
+            ours, theirs = (r.machine.get(name) for r in (first, benchmark))
             if ours != theirs:
                 raise ArgumentError(f"runs differ in {name}: {ours} and {theirs}")
-        for row in run.rows:
+        for row in benchmark.rows:
             if _key(row) not in rows:
                 raise ArgumentError(f"only one run has {' '.join(map(str, _key(row)))}")
             times = rows[_key(row)].times
@@ -200,8 +196,8 @@ def joined(runs: Sequence[Run]) -> Run:
                 )
             for name, turns in row.times.items():
                 times[name] = times[name] + turns
-    command = "; ".join(run.command for run in runs)
-    dates = "; ".join(run.machine["date"] for run in runs)
+    command = "; ".join(benchmark.command for benchmark in runs)
+    dates = "; ".join(benchmark.machine["date"] for benchmark in runs)
     return dataclasses.replace(
         first, command=command, machine={**first.machine, "date": dates}
     )

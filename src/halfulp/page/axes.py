@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import halfulp
-from halfulp.html import escape
+from halfulp.report.html import escape
 
 STYLE = """\
 .axes { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; margin: 1rem 0; }

@@ -15,11 +15,11 @@ from urllib.parse import urljoin
 
 from markdown_it import MarkdownIt
 
-from halfulp.html import document, escape
 from halfulp.page import axes
 from halfulp.page.data import BREAKING, DOCS, DOCUMENTED, Page, count, facts, mark, marks
 from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
+from halfulp.report.html import document, escape
 from halfulp.spec.differences import Change, Difference
 from halfulp.spec.schemas import Parameter, Schema
 

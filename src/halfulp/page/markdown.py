@@ -11,11 +11,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from halfulp.html import escape
 from halfulp.page import axes
 from halfulp.page.data import BREAKING, DOCUMENTED, Page, count, facts, mark, marks
 from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
+from halfulp.report.html import escape
 from halfulp.spec.schemas import Parameter, Schema
 
 # What makes a line more than the next one of its paragraph.

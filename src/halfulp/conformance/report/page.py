@@ -30,7 +30,7 @@ from halfulp.conformance.report.summary import (
 from halfulp.conformance.report.terminal import LEGEND
 from halfulp.conformance.results import Result, Run, first_values
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
-from halfulp.html import document, escape
+from halfulp.report.html import document, escape
 
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
 # Of a badge or a cell; the other verdicts are bad.

@@ -1,4 +1,4 @@
-"""What the benchmark must show, and whether a run shows it.
+"""What the benchmark must show, and whether it does.
 
 May import results only.
 """
@@ -19,7 +19,7 @@ Figures = Iterator[tuple[float, Measured]]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Goal:
     """A figure that must reach a bound in every row that has it.
 
     Attributes
@@ -29,7 +29,7 @@ class Target:
     bound : float
     unit : str
     figures : callable
-        From the rows of a run to the figure of each row that has one. Those
+        From the rows of a benchmark to the figure of each row that has one. Those
         that are fractions of the limit are of rows with one thread.
     at_most : bool
         Whether the bound is from above.
@@ -48,12 +48,12 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a run meets a target.
+class GoalCheck:
+    """How the rows of a benchmark meet a goal.
 
     Attributes
     ----------
-    target : Target
+    goal : Goal
     worst : float, optional
         The figure furthest on the wrong side; None if nothing was measured.
     at : str
@@ -62,29 +62,29 @@ class Verdict:
         How many rows miss the bound, out of those that have the figure.
     """
 
-    target: Target
+    goal: Goal
     worst: float | None
     at: str
     misses: int
     rows: int
 
 
-def judge(rows: Rows, kind: str = "speed") -> list[Verdict]:
-    """Return the verdict on each target of a kind of run."""
+def check_goals(rows: Rows, kind: str = "speed") -> list[GoalCheck]:
+    """Check each goal of a kind of benchmark."""
     measured = [row for row in rows if row.times]
-    targets = SESSION_TARGETS if kind == "onnxruntime" else TARGETS
-    return [_judge(target, measured) for target in targets]
+    goals = SESSION_GOALS if kind == "onnxruntime" else GOALS
+    return [_check(goal, measured) for goal in goals]
 
 
-def _judge(target: Target, rows: Rows) -> Verdict:
-    figures = list(target.figures(rows))
+def _check(goal: Goal, rows: Rows) -> GoalCheck:
+    figures = list(goal.figures(rows))
     if not figures:
-        return Verdict(target, None, "", 0, 0)
-    sign = 1 if target.at_most else -1
+        return GoalCheck(goal, None, "", 0, 0)
+    sign = 1 if goal.at_most else -1
     worst, row = max(figures, key=lambda figure: sign * figure[0])
-    misses = sum(sign * (figure - target.bound) > 0 for figure, _ in figures)
+    misses = sum(sign * (figure - goal.bound) > 0 for figure, _ in figures)
     at = f"{row.type} {row.cell}, {row.threads} thread{'s' * (row.threads > 1)}"
-    return Verdict(target, worst, at, misses, len(figures))
+    return GoalCheck(goal, worst, at, misses, len(figures))
 
 
 def _of_limit(
@@ -146,32 +146,32 @@ def _memory(rows: Rows) -> Figures:
             yield row.extra_memory / _MIB, row
 
 
-TARGETS = (
-    Target("flat, rows", 0.9, "of the limit", _of_limit("flat", "rows")),
-    Target(
+GOALS = (
+    Goal("flat, rows", 0.9, "of the limit", _of_limit("flat", "rows")),
+    Goal(
         "columns, middle, channels, fortran",
         0.85,
         "of the limit",
         _of_limit("columns", "middle", "channels", "fortran-0", "fortran-1"),
     ),
-    Target(
+    Goal(
         "1GiB of float32, float64, float16",
         0.85,
         "of the limit",
         _of_limit("1GiB", types=("float32", "float64", "float16")),
     ),
-    Target(
+    Goal(
         "short-rows, few-rows", 0.6, "of the limit", _of_limit("short-rows", "few-rows")
     ),
-    Target("strided", 0.4, "of the limit", _of_limit("strided")),
-    Target("update-flat", 0.5, "of the limit", _of_limit("update-flat")),
-    Target(
+    Goal("strided", 0.4, "of the limit", _of_limit("strided")),
+    Goal("update-flat", 0.5, "of the limit", _of_limit("update-flat")),
+    Goal(
         "update-axis-0, -tall, -few",
         0.3,
         "of the limit",
         _of_limit("update-axis-0", "update-tall", "update-few"),
     ),
-    Target(
+    Goal(
         "64 MiB on two or more threads",
         1.6,
         "times one thread",
@@ -179,41 +179,41 @@ TARGETS = (
             lambda row: row.nbytes == 64 * _MIB and ORDINARY not in row.times, ONE_THREAD
         ),
     ),
-    Target("8 MiB or more", 1.0, "times the fastest peer", _to_peers(_is_large)),
-    Target(
+    Goal("8 MiB or more", 1.0, "times the fastest peer", _to_peers(_is_large)),
+    Goal(
         "columns",
         10.0,
         "times onnxruntime",
         _to_peers(lambda row: row.cell == "columns", ["onnxruntime"]),
     ),
-    Target(
+    Goal(
         "1MiB", 0.7, "times the fastest peer", _to_peers(lambda row: row.cell == "1MiB")
     ),
-    Target(
+    Goal(
         "1MiB",
         1.0,
         "times the faster of numpy, onnxruntime",
         _to_peers(lambda row: row.cell == "1MiB", ["numpy", "onnxruntime"]),
     ),
-    Target("small of float32", 1.0, "µs", _microseconds, at_most=True),
-    Target("small of float32", 1.0, "times numpy", _to_peers(_is_small_float, ["numpy"])),
-    Target("ties", 0.35, "times ordinary values", _to_own(lambda row: True, ORDINARY)),
-    Target("extra memory", 1.0, "MiB", _memory, at_most=True),
+    Goal("small of float32", 1.0, "µs", _microseconds, at_most=True),
+    Goal("small of float32", 1.0, "times numpy", _to_peers(_is_small_float, ["numpy"])),
+    Goal("ties", 0.35, "times ordinary values", _to_own(lambda row: True, ORDINARY)),
+    Goal("extra memory", 1.0, "MiB", _memory, at_most=True),
 )
 
 # Of the same sessions without the library.
-SESSION_TARGETS = (
-    Target(
+SESSION_GOALS = (
+    Goal(
         "columns of float32",
         20.0,
         "times the runtime's own",
         _to_peers(lambda row: (row.cell, row.type) == ("columns", "float32")),
     ),
-    Target(
+    Goal(
         "1 MiB or more",
         1.0,
         "times the runtime's own",
         _to_peers(lambda row: row.nbytes >= _MIB),
     ),
-    Target("small", 1.0, "times the runtime's own", _to_peers(_is_small)),
+    Goal("small", 1.0, "times the runtime's own", _to_peers(_is_small)),
 )

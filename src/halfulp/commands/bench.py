@@ -1,7 +1,6 @@
 """The commands ``halfulp bench``, ``bench accuracy`` and ``bench onnxruntime``.
 
-May import errors and terminal at once and, within a command, the rest of
-halfulp.bench. Only this module imports typer.
+May import errors, output and terminal at once and, within a command, halfulp.bench.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from halfulp.terminal import csv_text, open_console, print_table
 
 if TYPE_CHECKING:
     from halfulp.bench.peers import Peer
-    from halfulp.bench.results import Run
+    from halfulp.bench.results import Benchmark
 
 app = typer.Typer()
 
@@ -134,11 +133,11 @@ def speed(
         {"quick": quick, "types": types, "cells": cells, "threads": threads}
         | {"repeats": repeats, "peers": peers, "no-peers": no_peers, "memory": memory},
     )
-    run = _start("speed", command, chosen_peers, effort=options["effort"])
-    run.rows = _rows("speed", jobs, options)
+    benchmark = _start("speed", command, chosen_peers, effort=options["effort"])
+    benchmark.rows = _rows("speed", jobs, options)
     if memory:
-        _add_memory(run, max(counts))
-    _finish(run, as_json, as_csv, plot, markdown)
+        _add_memory(benchmark, max(counts))
+    _finish(benchmark, as_json, as_csv, plot, markdown)
 
 
 @app.command()
@@ -175,9 +174,9 @@ def accuracy(
         "halfulp bench accuracy",
         {"quick": quick, "types": types, "peers": peers, "no-peers": no_peers},
     )
-    run = _start("accuracy", command, chosen_peers)
-    run.rows = _rows("accuracy", jobs, options)
-    _finish(run, as_json, as_csv, plot, markdown)
+    benchmark = _start("accuracy", command, chosen_peers)
+    benchmark.rows = _rows("accuracy", jobs, options)
+    _finish(benchmark, as_json, as_csv, plot, markdown)
 
 
 @app.command()
@@ -225,9 +224,9 @@ def onnxruntime(
         {"quick": quick, "types": types, "cells": cells, "threads": threads},
     )
     peers = [peer for peer in PEERS if peer.name == RUNTIME]
-    run = _start("onnxruntime", command, peers, effort=effort)
-    run.rows = _rows("onnxruntime", jobs, {"effort": effort})
-    _finish(run, as_json, as_csv, plot, markdown)
+    benchmark = _start("onnxruntime", command, peers, effort=effort)
+    benchmark.rows = _rows("onnxruntime", jobs, {"effort": effort})
+    _finish(benchmark, as_json, as_csv, plot, markdown)
 
 
 def _choose(
@@ -302,25 +301,25 @@ def _check_outputs(
     check_outputs(outputs, saved or ())
 
 
-def _load(paths: Sequence[Path], kind: str) -> Run:
+def _load(paths: Sequence[Path], kind: str) -> Benchmark:
     from halfulp.bench.results import joined, load
 
     runs = [load(path) for path in paths]
-    for path, run in zip(paths, runs, strict=True):
-        if run.kind != kind:
+    for path, benchmark in zip(paths, runs, strict=True):
+        if benchmark.kind != kind:
             raise ArgumentError(
-                f"{str(path)!r} holds a run of {run.kind}; allowed: {kind}"
+                f"{str(path)!r} holds a run of {benchmark.kind}; allowed: {kind}"
             )
     return joined(runs) if len(runs) > 1 else runs[0]
 
 
-def _start(kind: str, command: str, peers: Sequence[Peer], **settings: Any) -> Run:
+def _start(kind: str, command: str, peers: Sequence[Peer], **settings: Any) -> Benchmark:
     from halfulp.bench.machine import describe
     from halfulp.bench.peers import LIBRARIES
-    from halfulp.bench.results import Run
+    from halfulp.bench.results import Benchmark
 
     settings["peers"] = {peer.name: peer.expression for peer in peers}
-    return Run(kind, command, describe(LIBRARIES), settings, [])
+    return Benchmark(kind, command, describe(LIBRARIES), settings, [])
 
 
 def _rows(
@@ -333,11 +332,11 @@ def _rows(
     return [row_from(kind, row) for rows in answered for row in rows]
 
 
-def _add_memory(run: Run, threads: int) -> None:
+def _add_memory(benchmark: Benchmark, threads: int) -> None:
     """Measure the extra memory of the cells, each in a process of its own."""
     from halfulp.bench.child import answers
 
-    rows = [row for row in run.rows if row.threads == threads and not row.skipped]
+    rows = [row for row in benchmark.rows if row.threads == threads and not row.skipped]
     jobs = [{"cell": r.cell, "type": r.type, "threads": threads} for r in rows]
     one_each = (answer for job in jobs for answer in answers("memory", [job], {}))
     for row, nbytes in zip(rows, _watched(jobs, one_each), strict=True):
@@ -360,21 +359,21 @@ def _watched(jobs: Sequence[Mapping[str, Any]], answered: Iterable[Any]) -> Iter
 
 
 def _finish(
-    run: Run,
+    benchmark: Benchmark,
     as_json: Path | None,
     as_csv: Path | None,
     plot: Path | None,
     markdown: Path | None,
 ) -> None:
-    """Show a run and write the files that were asked for."""
+    """Show a benchmark and write the files that were asked for."""
     from halfulp.bench import report
     from halfulp.bench.plot import draw
     from halfulp.bench.results import to_json
     from halfulp.output import write_whole
 
-    tables = report.tables(run)
+    tables = report.tables(benchmark)
     if as_json is not None:
-        write_whole(as_json, to_json(run).encode())
+        write_whole(as_json, to_json(benchmark).encode())
     if as_csv is not None:
         rows = [(table.title, *row) for table in tables for row in table.rows]
         write_whole(as_csv, csv_text(("table", *tables[0].head), rows).encode())
@@ -382,12 +381,12 @@ def _finish(
         picture = ""
         if plot not in (None, STDIO) and markdown != STDIO:
             picture = os.path.relpath(plot, markdown.parent)
-        write_whole(markdown, report.markdown(run, picture).encode())
+        write_whole(markdown, report.markdown(benchmark, picture).encode())
     if plot is not None:
-        write_whole(plot, draw(run).encode())
+        write_whole(plot, draw(benchmark).encode())
     console = open_console(stderr=STDIO in (as_json, as_csv, plot, markdown))
-    if run.kind != "accuracy":
-        tables.append(report.verdict_table(run))
+    if benchmark.kind != "accuracy":
+        tables.append(report.goal_table(benchmark))
     for table in tables:
         print_table(console, report.for_terminal(table))
         console.print()

@@ -1,0 +1,1 @@
+"""How pages, tables and pictures are written, whatever they are of."""
