@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from halfulp.report.html import DARK, LIGHT
 from halfulp.page import axes, render
+from halfulp.report.html import DARK, LIGHT
 
 HERE = Path(__file__).parent
 
