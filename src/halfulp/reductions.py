@@ -162,7 +162,16 @@ SUM_SQUARE = _reduction(
 
 REDUCTIONS = (SUM_SQUARE,)
 
-BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
+# The domain of ONNX's own operators has two names.
+DOMAIN_NAMES = ("", "ai.onnx")
+
+_BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
+
+
+def reduction_named(operator: str, domain: str = "") -> Reduction | None:
+    """Return the row of an operator of a domain, if the table has it."""
+    return _BY_OPERATOR.get(operator) if domain in DOMAIN_NAMES else None
+
 
 # The plain sum, into which models are expanded and from which they are fused. Nothing
 # here computes it, so it is no row of the table.

@@ -1,6 +1,6 @@
 """``halfulp convert``: a model in another opset.
 
-May import errors, limits, spec.rules, terminal, output and, within the command,
+May import errors, limits, reductions, terminal, output and, within the command,
 halfulp.onnx.
 """
 
@@ -18,7 +18,7 @@ from halfulp import limits
 from halfulp.commands.arguments import Model
 from halfulp.commands.verified import Verify, verified, verified_lines
 from halfulp.output import STDIO
-from halfulp.spec.rules import OPERATOR
+from halfulp.reductions import reduction_named
 from halfulp.terminal import AsJson, check_forms, open_console, print_line, printable
 
 
@@ -91,7 +91,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     others: Counter[str] = Counter()
     for change in facts["changes"]:
         became = f"{change['old']} is now {change['new']}"
-        if change["old"].startswith(f"{OPERATOR}-"):
+        if reduction_named(change["old"].rpartition("-")[0]):
             yield change["node"]
             yield f"  {became}; {change['how']}" if change["how"] else f"  {became}"
         else:

@@ -1,6 +1,7 @@
 """The data of an operator's page, of which every format is made.
 
-May import spec, the version of halfulp, and documented and examples of this package.
+May import reductions, spec, the version of halfulp, and documented and examples of this
+package.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 import halfulp
 from halfulp.page.documented import Document, OtherStep, documents
 from halfulp.page.examples import Example, examples
+from halfulp.reductions import reduction_named
 from halfulp.spec.decisions import DECISIONS, Decision
 from halfulp.spec.differences import Difference, compare
-from halfulp.spec.rules import OPERATOR
 from halfulp.spec.schemas import Parameter, Schema, schema, versions
 
 BREAKING = (
@@ -142,7 +143,7 @@ def build(op: str, domain: str = "") -> Page:
     ArgumentError
         If the installed onnx has no such operator.
     """
-    ours = ("" if domain == "ai.onnx" else domain, op) == ("", OPERATOR)
+    ours = reduction_named(op, domain) is not None
     newest_first = [schema(op, v, domain) for v in reversed(versions(op, domain))]
     domain = newest_first[0].domain
     return Page(
@@ -158,7 +159,7 @@ def build(op: str, domain: str = "") -> Page:
             for old in newest_first[i + 1 :]
         ),
         decisions=DECISIONS if ours else (),
-        documents=documents(newest_first) if ours else (),
+        documents=documents(newest_first),
     )
 
 

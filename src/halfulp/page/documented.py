@@ -1,4 +1,4 @@
-"""Where public documentation of ReduceSumSquare has other words than the installed onnx.
+"""Where public documentation of an operator has other words than the installed onnx.
 
 May import records and spec. The words are those of records/documented_texts.json, which
 were made from releases of onnx (Apache-2.0) that nobody has at hand any more.
@@ -98,10 +98,12 @@ class Document:
 
 
 def documents(versions: Sequence[Schema]) -> tuple[Document, ...]:
-    """Return the public documents on ReduceSumSquare, compared with its schemas."""
+    """Return the public documents on an operator, compared with its schemas."""
     by_version = {version.since_version: version for version in versions}
     found = []
     for entry in load("documented_texts"):
+        if (entry["operator"], "") != (versions[0].name, versions[0].domain):
+            continue
         texts = {(t["version"], t["part"]): t["text"] for t in entry["texts"]}
         found.append(
             Document(

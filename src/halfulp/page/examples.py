@@ -1,9 +1,9 @@
 """Worked examples of an operator, from ONNX's node tests.
 
-May import records, json_values, spec and onnx.evaluate. ReduceSumSquare has seven more
-in seed_examples.json: the sixteen that public documentation shows. Its outputs are
-computed by halfulp when they are asked for; those of other operators are the ones
-that ONNX recorded.
+May import json_values, records, reductions, spec and onnx.run.evaluate. Of reductions
+there are more in seed_examples.json: those that public documentation shows. Their
+outputs are computed by halfulp when they are asked for; those of other operators are the
+ones that ONNX recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import onnx.numpy_helper
 from halfulp.json_values import plain
 from halfulp.onnx.run.evaluate import run_model
 from halfulp.records import load
-from halfulp.spec.rules import OPERATOR
+from halfulp.reductions import reduction_named
 from halfulp.spec.schemas import Value, attribute_value
 
 # More elements have no values in an example, and only the first and last in its text.
@@ -114,12 +114,12 @@ def _text(value: Value) -> str:
 
 def examples(op: str, domain: str = "") -> tuple[Example, ...]:
     """Return the worked examples of an operator, sorted by name."""
-    ours = (domain, op) == ("", OPERATOR)
+    ours = reduction_named(op, domain) is not None
     found = {}
     for name, model, inputs, outputs in _node_tests(op, domain):
         found[name] = _example(name, model, inputs, outputs, ours)
-    if ours:
-        for entry in load("seed_examples"):
+    for entry in load("seed_examples"):
+        if (entry["operator"], domain) == (op, ""):
             name = entry["name"]
             given = {k: _array(v) for k, v in entry["inputs"].items()}
             wanted = {k: _array(v) for k, v in entry["outputs"].items()}
@@ -173,8 +173,9 @@ def _model(entry: Any, inputs: Any, outputs: Any) -> onnx.ModelProto:
             for name, a in arrays.items()
         ]
 
-    node = onnx.helper.make_node(OPERATOR, [*inputs], [*outputs], **entry["attributes"])
-    graph = onnx.helper.make_graph([node], OPERATOR, infos(inputs), infos(outputs))
+    op = entry["operator"]
+    node = onnx.helper.make_node(op, [*inputs], [*outputs], **entry["attributes"])
+    graph = onnx.helper.make_graph([node], op, infos(inputs), infos(outputs))
     opset = onnx.helper.make_opsetid("", entry["opset"])
     return onnx.helper.make_model_gen_version(graph, opset_imports=[opset])
 
