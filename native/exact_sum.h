@@ -1,5 +1,5 @@
 // Exact sums of squares: integers wide enough for every square of a type.
-// May include dispatch.h, formats.h and rounding.h only.
+// May include dispatch.h and formats.h only.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 
 #include "dispatch.h"
 #include "formats.h"
-#include "rounding.h"
 
 namespace halfulp {
 
@@ -132,19 +131,6 @@ void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
       add_shifted(digits, uint128{m} * m, 0);
     }
   }
-}
-
-// The sum of `input` elements correctly rounded to `output`; of integers to an integer type,
-// modulo 2^64. The sum has `size` digits, which for floats is that of its format.
-inline std::uint64_t round_sum(const Format& input, const std::uint64_t* digits, int size,
-                               const Format& output) {
-  if (!input.is_float) {
-    return output.is_float ? round_digits(output, digits, size, 0) : digits[0];
-  }
-  const SumFormat sum = sum_format(input);
-  const std::uint64_t flags = flags_of(sum, digits);
-  if (flags != 0) return flags & kNan ? output.quiet_nan() : output.infinity();
-  return round_digits(output, digits, sum.digits, sum.exponent);
 }
 
 // Adds a sum to one as SumSquare stores it: of floats its digits; of integers S modulo 2^127,

@@ -1,11 +1,12 @@
-// The whole operator: plan -> kernels -> exact sums where needed -> rounded results.
-// May include parallel.h, plan.h and watch.h only; its source exact_outputs.h, exact_sum.h,
-// read.h, rounding.h, schedule.h, sum.h and workspace.h too.
+// One call of a reduction: memory and shares for the ladder, or for exact sums.
+// May include finish.h, parallel.h, plan.h and watch.h only; its source exact_outputs.h,
+// exact_sum.h, ladder.h, read.h, schedule.h and workspace.h too.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "finish.h"
 #include "parallel.h"
 #include "plan.h"
 #include "watch.h"
@@ -13,6 +14,7 @@
 namespace halfulp {
 
 struct Request {
+  Finish finish;  // means nothing if it adds
   const std::byte* input;
   std::byte* output;
   Type input_type;

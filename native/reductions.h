@@ -1,10 +1,12 @@
 // The table of reductions: what each is made of, and what ONNX says of its operator.
-// May include formats.h only.
+// May include finish.h and formats.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "finish.h"
 #include "formats.h"
 
 namespace halfulp {
@@ -67,18 +69,27 @@ struct Reduction {
   const char* name;           // Python's
   const char* operator_name;  // ONNX's
   const char* term;
-  const char* finish;
+  const char* finish_name;
+  Finish finish;
   Versions versions;
 };
 
 #define VERSION(since, axes, noop_with_empty_axes, types) \
   Version { since, AxesPlace::axes, noop_with_empty_axes, types }
 #define REDUCTION(name, operator_name, term, finish, ...) \
-  {#name, operator_name, #term, #finish, {{__VA_ARGS__}}},
+  {#name, operator_name, #term, #finish, Finish::finish, {{__VA_ARGS__}}},
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };
 #undef REDUCTION
 #undef VERSION
+
+// The row of a name, or null.
+inline const Reduction* find_reduction(const char* name) {
+  for (const Reduction& reduction : kReductions) {
+    if (std::strcmp(reduction.name, name) == 0) return &reduction;
+  }
+  return nullptr;
+}
 
 }  // namespace halfulp

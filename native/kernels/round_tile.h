@@ -1,10 +1,9 @@
-// Rounds most outputs of a tile at once, in vectors; rounding.h decides the rest. Proved in
+// Rounds most outputs of a tile at once, in vectors; results.h decides the rest. Proved in
 // docs/exactness.md#rounding-a-tile-at-once.
-// May include enclosure.h, rounding.h and simd.h only. Internal linkage: see simd.h.
+// May include enclosure.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../enclosure.h"
-#include "../rounding.h"
 #include "simd.h"
 
 namespace halfulp {
@@ -37,8 +36,8 @@ inline Shorts round_to_half(HalfNarrow x) {
 
 // Sets results[i], of `type`, and open[i] to 0, or to 0xff where it cannot decide, for i < n;
 // returns whether any is open. Reads and writes up to the next multiple of kWidth. Both ends of
-// each enclosure are rounded, as in `decide`, which decides more: here infinities, NaNs and
-// small float64 sums stay open.
+// each enclosure are rounded, as in `Results::decide`, which decides more: here infinities,
+// NaNs and small float64 sums stay open.
 template <Type type>
 bool round_many(const Enclosures& enclosures, std::size_t n, void* results,
                 std::uint8_t* open) {

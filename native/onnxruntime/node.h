@@ -56,7 +56,10 @@ std::string text_of(Get get) {
 class Node {
  public:
   Node(const OrtApi* runtime, const Reduction& reduction, Type type, const OrtKernelInfo* info)
-      : api_(runtime), is_newer_(runtime_of(runtime).is_newer), type_(type) {
+      : api_(runtime),
+        is_newer_(runtime_of(runtime).is_newer),
+        reduction_(reduction),
+        type_(type) {
     const Api api = api_;
     const Versions& versions = reduction.versions;
     const std::string name = text_of([&](char* text, std::size_t* size) {
@@ -129,7 +132,8 @@ class Node {
     check(api_(KernelContext_GetOutput, context, 0, result_shape, result_rank, &result));
 
     const Plan plan = make_plan(rank, shape, strides, is_reduced, bytes, bytes);
-    const Request request = {static_cast<const std::byte*>(memory_of(data)),
+    const Request request = {reduction_.finish,
+                             static_cast<const std::byte*>(memory_of(data)),
                              static_cast<std::byte*>(memory_of(result)),
                              type_,
                              type_,
@@ -243,6 +247,7 @@ class Node {
 
   Api api_;
   bool is_newer_;
+  const Reduction& reduction_;
   Type type_;
   std::string where_;  // how errors begin
   bool keepdims_;

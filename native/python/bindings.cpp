@@ -25,8 +25,8 @@ namespace halfulp::python {
 namespace {
 
 // Arguments were checked by the Python faces; what would corrupt memory is checked again.
-nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int type_code,
-                        bool checked, nb::handle out) {
+nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, bool keepdims,
+                        int type_code, bool checked, nb::handle out) {
   PyArrayObject* array = as_array(data);
   const SmallFormat* const small = small_of(array);
   const std::optional<Type> input_type = small ? small->read_as : type_of(array);
@@ -68,6 +68,7 @@ nb::object reduce_array(nb::handle data, nb::handle axes, bool keepdims, int typ
                                 ? new_array(output_format->type, result_rank, shape)
                                 : nb::borrow(out);
   Request request;
+  request.finish = reduction_of(reduction).finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
   request.input_type = *input_type;
@@ -107,7 +108,7 @@ nb::list reductions() {
                                      version.noop_with_empty_axes, nb::tuple(types)));
     }
     rows.append(nb::make_tuple(reduction.name, reduction.operator_name, reduction.term,
-                               reduction.finish, nb::tuple(versions)));
+                               reduction.finish_name, nb::tuple(versions)));
   }
   return rows;
 }
@@ -155,35 +156,43 @@ NB_MODULE(_core, module) {
   Bound<&import_numpy>::call();
   read_environment();
 
-  module.def("reduce", &Bound<&reduce_array>::call, nb::arg("data"), nb::arg("axes").none(),
-             nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
-             nb::arg("out").none(),
-             nb::sig("def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, "
-                     "keepdims: bool, type_code: int, checked: bool, "
-                     "out: numpy.ndarray | None) -> numpy.ndarray"),
-             "Sum of squares along normalized axes, as the type of an ONNX code, or of the "
-             "data for 0: in `out`, or in a new array if the call may be interrupted.");
-  module.def("state_format", &Bound<&state_format>::call, nb::arg("type_code"),
-             nb::sig("def state_format(type_code: int) -> tuple[int, int]"),
-             "Of a state of a type: its digits of 64 bits, and the exponent of its unit.");
-  module.def("update_sums", &Bound<&update_sums>::call, nb::arg("sums"), nb::arg("data"),
-             nb::arg("axes").none(),
-             nb::sig("def update_sums(sums: numpy.ndarray, data: numpy.ndarray, "
-                     "axes: tuple[int, ...] | None) -> None"),
-             "Add the squares along normalized axes to sums, a count and states.");
-  module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("sums"), nb::arg("more"),
+  module.def(
+      "reduce", &Bound<&reduce_array>::call, nb::arg("reduction"), nb::arg("data"),
+      nb::arg("axes").none(), nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
+      nb::arg("out").none(),
+      nb::sig("def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, "
+              "keepdims: bool, type_code: int, checked: bool, "
+              "out: numpy.ndarray | None) -> numpy.ndarray"),
+      "A reduction of the table along normalized axes, as the type of an ONNX code, or of the "
+      "data for 0: in `out`, or in a new array if the call may be interrupted.");
+  // An exact sum is one of a reduction's terms; its finish is for round_sums only.
+  module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("reduction"),
              nb::arg("type_code"),
-             nb::sig("def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, "
+             nb::sig("def sum_format(reduction: str, type_code: int) -> tuple[int, int]"),
+             "Of an exact sum of elements of a type: its digits of 64 bits, and the exponent "
+             "of its unit.");
+  module.def(
+      "update_sums", &Bound<&update_sums>::call, nb::arg("reduction"), nb::arg("sums"),
+      nb::arg("data"), nb::arg("axes").none(),
+      nb::sig("def update_sums(reduction: str, sums: numpy.ndarray, data: numpy.ndarray, "
+              "axes: tuple[int, ...] | None) -> None"),
+      "Add the terms along normalized axes to sums: a count, and the digits of each.");
+  module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("reduction"), nb::arg("sums"),
+             nb::arg("more"), nb::arg("type_code"),
+             nb::sig("def merge_sums(reduction: str, sums: numpy.ndarray, more: numpy.ndarray, "
                      "type_code: int) -> None"),
              "Add the second sums to the first.");
-  module.def("round_sums", &Bound<&round_sums>::call, nb::arg("sums"), nb::arg("shape"),
-             nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
-             nb::sig("def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], "
-                     "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
-             "The sums in an array of a shape, rounded once to a type.");
-  module.def("are_sums", &Bound<&are_sums>::call, nb::arg("sums"), nb::arg("type_code"),
-             nb::sig("def are_sums(sums: numpy.ndarray, type_code: int) -> bool"),
-             "Whether so many terms as are counted can have these states.");
+  module.def(
+      "round_sums", &Bound<&round_sums>::call, nb::arg("reduction"), nb::arg("sums"),
+      nb::arg("shape"), nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
+      nb::sig("def round_sums(reduction: str, sums: numpy.ndarray, shape: tuple[int, ...], "
+              "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
+      "The results of the sums in an array of a shape, rounded once to a type.");
+  module.def(
+      "are_sums", &Bound<&are_sums>::call, nb::arg("reduction"), nb::arg("sums"),
+      nb::arg("type_code"),
+      nb::sig("def are_sums(reduction: str, sums: numpy.ndarray, type_code: int) -> bool"),
+      "Whether so many terms as are counted can have these sums.");
   module.def("reductions", &Bound<&reductions>::call,
              nb::sig("def reductions() -> list[tuple[str, str, str, str, "
                      "tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]"),

@@ -177,4 +177,10 @@ const Format& format_of_code(int type_code) {
   return *format;
 }
 
+const Reduction& reduction_of(nb::handle name) {
+  const Reduction* reduction = find_reduction(nb::cast<const char*>(name));
+  if (!reduction) throw nb::value_error("no such reduction");
+  return *reduction;
+}
+
 }  // namespace halfulp::python

@@ -1,5 +1,5 @@
 // NumPy's arrays as the core sees them: element types, plans, errors about places in them.
-// May include calls.h, formats.h, plan.h and reduce.h only.
+// May include calls.h, formats.h, plan.h, reduce.h and reductions.h only.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,6 +18,7 @@
 #include "../formats.h"
 #include "../plan.h"
 #include "../reduce.h"
+#include "../reductions.h"
 #include "calls.h"
 
 namespace halfulp::python {
@@ -34,6 +35,9 @@ std::optional<Type> type_of(PyArrayObject* array);
 const SmallFormat* small_of(PyArrayObject* array);
 int numpy_number(Type type);
 const Format& format_of_code(int type_code);
+
+// The row of the table that has this name.
+const Reduction& reduction_of(nb::handle name);
 
 // Marks the axes to reduce; None means all.
 void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]);

@@ -6,6 +6,8 @@
 #include "../exact_sum.h"
 #include "../parallel.h"
 #include "../reduce.h"
+#include "../reductions.h"
+#include "../results.h"
 #include "numpy.h"
 
 namespace halfulp::python {
@@ -89,12 +91,13 @@ void copy_sum(const Sums& sums, const Sums& from, npy_intp i) {
 
 }  // namespace
 
-nb::tuple state_format(int type_code) {
+nb::tuple format_of_sums(nb::handle reduction, int type_code) {
+  static_cast<void>(reduction_of(reduction));
   const SumFormat format = sum_format(format_of_code(type_code));
   return nb::make_tuple(format.stored_digits, format.exponent);
 }
 
-void update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
+void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::handle axes) {
   PyArrayObject* array = as_array(data);
   const std::optional<Type> type = type_of(array);
   if (!type) throw nb::type_error("no such element type");
@@ -104,6 +107,7 @@ void update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
   const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).stored_digits);
   if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
   Request request;
+  request.finish = reduction_of(reduction).finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.input_type = request.output_type = *type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
@@ -121,7 +125,7 @@ void update_sums(nb::handle sums, nb::handle data, nb::handle axes) {
               });
 }
 
-void merge_sums(nb::handle sums, nb::handle more, int type_code) {
+void merge_sums(nb::handle reduction, nb::handle sums, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
   const Sums source(more, format);
   if (Sums(sums, format).size != source.size) throw nb::value_error("sums do not fit");
@@ -135,8 +139,8 @@ void merge_sums(nb::handle sums, nb::handle more, int type_code) {
               });
 }
 
-nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int output_code,
-                      bool checked) {
+nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, int type_code,
+                      int output_code, bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
   const Sums source(sums, format);
@@ -151,6 +155,8 @@ nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int outpu
   char* const results = PyArray_BYTES(as_array(result));
   const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
   npy_intp overflow = -1;
+  const Results finished(output, reduction_of(reduction).finish,
+                         static_cast<std::int64_t>(std::min(source.count(), kMostTerms)));
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
@@ -162,7 +168,7 @@ nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int outpu
         overflow = i;
         return false;
       }
-      const std::uint64_t rounded = round_sum(format, stored, source.digits, output);
+      const std::uint64_t rounded = finished.of_exact_sum(format, stored, source.digits);
       std::memcpy(results + i * output.bytes, &rounded, output.bytes);
       return true;
     });
@@ -176,7 +182,7 @@ nb::object round_sums(nb::handle sums, nb::tuple shape, int type_code, int outpu
   return result;
 }
 
-bool are_sums(nb::handle sums, int type_code) {
+bool are_sums(nb::handle reduction, nb::handle sums, int type_code) {
   const Format& format = format_of_code(type_code);
   const Sums source(sums, format);
   bool all = source.count() <= kMostTerms;

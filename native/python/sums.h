@@ -1,17 +1,21 @@
 // What a SumSquare holds, in an array of uint64: how many squares each sum is of, and then all
 // sums, exact. Python checked the shapes; what would corrupt memory is checked again.
-// Includes nothing of halfulp; its source exact_sum.h, numpy.h, parallel.h and reduce.h only.
+// Includes nothing of halfulp; its source exact_sum.h, numpy.h, parallel.h, reduce.h,
+// reductions.h and results.h only.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace halfulp::python {
 
-nanobind::tuple state_format(int type_code);
-void update_sums(nanobind::handle sums, nanobind::handle data, nanobind::handle axes);
-void merge_sums(nanobind::handle sums, nanobind::handle more, int type_code);
-nanobind::object round_sums(nanobind::handle sums, nanobind::tuple shape, int type_code,
-                            int output_code, bool checked);
-bool are_sums(nanobind::handle sums, int type_code);
+nanobind::tuple format_of_sums(nanobind::handle reduction, int type_code);
+void update_sums(nanobind::handle reduction, nanobind::handle sums, nanobind::handle data,
+                 nanobind::handle axes);
+void merge_sums(nanobind::handle reduction, nanobind::handle sums, nanobind::handle more,
+                int type_code);
+nanobind::object round_sums(nanobind::handle reduction, nanobind::handle sums,
+                            nanobind::tuple shape, int type_code, int output_code,
+                            bool checked);
+bool are_sums(nanobind::handle reduction, nanobind::handle sums, int type_code);
 
 }  // namespace halfulp::python

@@ -5,12 +5,13 @@
 #include <cstring>
 #include <vector>
 
-#include "../../native/exact_sum.h"
 #include "../../native/dispatch.h"
+#include "../../native/exact_sum.h"
 #include "../../native/formats.h"
 #include "../../native/parallel.h"
 #include "../../native/plan.h"
 #include "../../native/reduce.h"
+#include "../../native/results.h"
 
 using namespace halfulp;
 
@@ -35,7 +36,8 @@ bool is_interrupted(bool adds) {
   const bool is_reduced[] = {true, true};
   std::uint64_t output[kMostDigits] = {};
   Watch watch([] { return true; });
-  Request request = {reinterpret_cast<const std::byte*>(row.data()),
+  Request request = {Finish::none,
+                     reinterpret_cast<const std::byte*>(row.data()),
                      reinterpret_cast<std::byte*>(output),
                      Type::float32,
                      Type::float32,
@@ -82,13 +84,12 @@ int main(int count, char** arguments) {
     }
     const bool is_reduced[] = {header.axis == 0, header.axis == 1};
     const Plan plan = make_plan(2, shape, strides, is_reduced, input.bytes, output.bytes);
-    const Request request = {reinterpret_cast<const std::byte*>(data.data()),
-                             got.data(),
-                             input.type,
-                             output.type,
-                             false,
+    const Request request = {Finish::none, reinterpret_cast<const std::byte*>(data.data()),
+                             got.data(),   input.type,
+                             output.type,  false,
                              false};
     const int digits = sum_format(input).stored_digits;
+    const Results results(output, Finish::none, shape[header.axis]);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
@@ -102,7 +103,7 @@ int main(int count, char** arguments) {
         update.adds = true;
         reduce(to_sums, update, own_threads());
         for (std::int64_t i = 0; i < outputs; ++i) {
-          const std::uint64_t bits = round_sum(input, &sums[i * digits], digits, output);
+          const std::uint64_t bits = results.of_exact_sum(input, &sums[i * digits], digits);
           same = same && std::memcmp(&bits, &want[i * output.bytes], output.bytes) == 0;
         }
         compared += 2 * outputs;

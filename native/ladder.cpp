@@ -1,0 +1,199 @@
+#include "ladder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace halfulp {
+namespace {
+
+// Open outputs of a columns tile that lie this near share cache lines.
+constexpr std::int64_t kNearColumns = 16;
+
+// The method that sums are made by at first.
+Method first_method(const Format& input, const Format& output) {
+  if (!input.is_float) return Method::residue;
+  const int precision = std::max(input.precision, output.precision);
+  if (precision <= 11) return Method::narrow;
+  return precision <= 24 ? Method::plain : Method::compensated;
+}
+
+}  // namespace
+
+Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
+               const Schedule& schedule, const ExactOutputs& exact_outputs,
+               const Workspaces& parts)
+    : request_(request),
+      kept_(plan.kept.innermost()),
+      input_format_(format_of(request.input_type)),
+      output_format_(format_of(request.output_type)),
+      by_rows_(plan.layout == Layout::rows),
+      terms_(plan.reduced.count()),
+      method_(first_method(input_format_, output_format_)),
+      exact_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
+             (!input_format_.is_float && output_format_.is_float &&
+              !residues_are_sums(reader.stored_bytes()))),
+      sums_(plan, request.input_type, method_, reader, schedule, parts),
+      exact_outputs_(exact_outputs),
+      results_(output_format_, request.finish, terms_),
+      rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {}
+
+void Ladder::climb(const std::byte* input, std::byte* output, std::int64_t n,
+                   Workspace& workspace) const {
+  auto* results = reinterpret_cast<std::byte*>(workspace.results);
+  if (exact_) {
+    sum_exactly(input, output, n, workspace);
+  } else {
+    clear(method_, workspace.sums + n, kPadding);
+    sums_.sum(method_, input, n, workspace.sums, workspace);
+    if (method_ == Method::residue) {
+      take_residues(n, workspace);
+    } else if (results_.of_tile(*rounder_, workspace.sums, n, results, workspace.open)) {
+      for_each_open(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
+        refine(method_, input, begin, end, workspace);
+      });
+    }
+  }
+  const std::int64_t bytes = output_format_.bytes;
+  if (kept_.output == bytes) {
+    std::memcpy(output, results, n * bytes);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::memcpy(output + i * kept_.output, results + i * bytes, bytes);
+    }
+  }
+}
+
+// Decides the open outputs of begin..end, whose sums `method` made: by closer rounding, by the
+// grid that their elements lie on (ties do not end in any other way), by a better method, and
+// in the end exactly.
+void Ladder::refine(Method method, const std::byte* input, std::int64_t begin, std::int64_t end,
+                    Workspace& workspace) const {
+  decide(method, begin, end, workspace, [](std::int64_t) { return 0.0; });
+
+  const Enclosures& sums = workspace.sums;
+  const Enclosures grids = workspace.grids + begin;
+  bool any = false;
+  std::fill_n(grids.hi, end - begin, 0.0);
+  for (std::int64_t i = begin; i < end; ++i) {
+    int& g = workspace.exponents[i];
+    if (workspace.open[i] && method != Method::narrow &&
+        grid_of(sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
+      workspace.grids.hi[i] = std::ldexp(3.0, 51 + g);
+      any = true;
+    }
+  }
+  if (any) {
+    sums_.sum(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
+    decide(method, begin, end, workspace, [&](std::int64_t i) {
+      const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
+      return fits ? std::ldexp(1.0, 2 * workspace.exponents[i]) : 0.0;
+    });
+  }
+
+  for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
+    if (method == Method::compensated) {
+      for (std::int64_t i = from; i < to; ++i) {
+        if (!workspace.open[i]) continue;
+        set_result(workspace, i, resolve(input + i * kept_.input, workspace));
+        workspace.open[i] = false;
+      }
+      return;
+    }
+    const Method better = method == Method::narrow ? Method::plain : Method::compensated;
+    sums_.sum(better, input + from * kept_.input, to - from, sums + from, workspace);
+    refine(better, input, from, to, workspace);
+  });
+}
+
+// Decides those open outputs of begin..end whose enclosures do, given the grids of their sums,
+// or 0 for none.
+template <class Grid>
+void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
+                    Grid grid) const {
+  const Enclosures& sums = workspace.sums;
+  const bool infinite_is_final =
+      request_.input_type != Type::float64 &&
+      !(method == Method::narrow && request_.input_type == Type::bfloat16);
+  for (std::int64_t i = begin; i < end; ++i) {
+    std::uint64_t bits;
+    if (workspace.open[i] && results_.decide(sums.hi[i], sums.lo[i], sums.bound[i],
+                                             infinite_is_final, grid(i), &bits)) {
+      set_result(workspace, i, bits);
+      workspace.open[i] = false;
+    }
+  }
+}
+
+// The result of one output from its exact sum.
+std::uint64_t Ladder::resolve(const std::byte* input, Workspace& workspace) const {
+  std::uint64_t digits[kMostDigits] = {};
+  exact_outputs_.add_output(input, digits, workspace);
+  if (!input_format_.is_float && !output_format_.is_float) {
+    const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
+    if (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0)) {
+      throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
+    }
+  }
+  return results_.of_exact_sum(input_format_, digits, sum_format(input_format_).digits);
+}
+
+void Ladder::sum_exactly(const std::byte* input, std::byte* output, std::int64_t n,
+                         Workspace& workspace) const {
+  for (std::int64_t i = 0; i < n; ++i) {
+    try {
+      set_result(workspace, i, resolve(input + i * kept_.input, workspace));
+    } catch (SumOverflow& overflow) {
+      overflow.output = output - request_.output + i * kept_.output;
+      throw;
+    }
+  }
+}
+
+// Sets results from residues of integers, which are their sums where floats are asked for.
+void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
+  const std::uint64_t* const residues = workspace.sums.residue;
+  if (output_format_.is_float) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      set_result(workspace, i, results_.of_digits({&residues[i], 1, 0}));
+    }
+  } else if (output_format_.bytes == 8) {
+    std::memcpy(workspace.results, residues, n * 8);
+  } else {
+    auto* low = reinterpret_cast<std::uint32_t*>(workspace.results);
+    for (std::int64_t i = 0; i < n; ++i) low[i] = static_cast<std::uint32_t>(residues[i]);
+  }
+}
+
+// Whether no sum of integers reaches 2^64, so that its residue is all of it.
+bool Ladder::residues_are_sums(std::int64_t stored_bytes) const {
+  const std::int64_t bits = 16 * stored_bytes - (input_format_.is_signed ? 2 : 0);
+  return bits < 64 && terms_ < std::int64_t{1} << std::min<std::int64_t>(64 - bits, 62);
+}
+
+// Calls f(from, to) for stretches of begin..end that hold all open outputs.
+template <class F>
+void Ladder::for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
+                           F f) const {
+  const std::int64_t gap = by_rows_ ? 1 : kNearColumns;
+  for (std::int64_t i = begin; i < end;) {
+    const void* found = std::memchr(workspace.open + i, kOpen, end - i);
+    if (!found) return;
+    i = static_cast<const std::uint8_t*>(found) - workspace.open;
+    std::int64_t last = i;
+    for (std::int64_t j = i; j < end && j <= last + gap; ++j) {
+      if (workspace.open[j]) last = j;
+    }
+    f(i, last + 1);
+    i = last + 1;
+  }
+}
+
+void Ladder::set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const {
+  // The low bytes of a little-endian integer come first.
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+  auto* results = reinterpret_cast<std::byte*>(workspace.results);
+  std::memcpy(results + i * output_format_.bytes, &bits, output_format_.bytes);
+}
+
+}  // namespace halfulp

@@ -1,0 +1,61 @@
+// The ladder: from the terms of a tile to its results, by steps of which each decides what the
+// ones before it left open.
+// May include exact_outputs.h, plan.h, read.h, reduce.h, results.h, schedule.h, sum.h and
+// workspace.h only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exact_outputs.h"
+#include "plan.h"
+#include "read.h"
+#include "reduce.h"
+#include "results.h"
+#include "schedule.h"
+#include "sum.h"
+#include "workspace.h"
+
+namespace halfulp {
+
+class Ladder {
+ public:
+  // `parts` are the workspaces of the parts of a tile.
+  Ladder(const Plan& plan, const Request& request, const Reader& reader,
+         const Schedule& schedule, const ExactOutputs& exact_outputs, const Workspaces& parts);
+
+  // Sets n outputs, neighbours along the innermost kept loop.
+  void climb(const std::byte* input, std::byte* output, std::int64_t n,
+             Workspace& workspace) const;
+
+ private:
+  void sum_exactly(const std::byte* input, std::byte* output, std::int64_t n,
+                   Workspace& workspace) const;
+  void take_residues(std::int64_t n, Workspace& workspace) const;
+  void refine(Method method, const std::byte* input, std::int64_t begin, std::int64_t end,
+              Workspace& workspace) const;
+  template <class Grid>
+  void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
+              Grid grid) const;
+  std::uint64_t resolve(const std::byte* input, Workspace& workspace) const;
+  bool residues_are_sums(std::int64_t stored_bytes) const;
+  template <class F>
+  void for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
+                     F f) const;
+  void set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const;
+
+  const Request& request_;
+  const Loop& kept_;
+  const Format& input_format_;
+  const Format& output_format_;
+  const bool by_rows_;
+  const std::int64_t terms_;
+  const Method method_;
+  const bool exact_;  // every output is summed exactly
+  const TileSums sums_;
+  const ExactOutputs& exact_outputs_;
+  const Results results_;
+  const Rounder* const rounder_;  // of float outputs
+};
+
+}  // namespace halfulp
