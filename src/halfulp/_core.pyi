@@ -1,27 +1,31 @@
 import numpy
 
 
-def reduce(data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None) -> numpy.ndarray:
+def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None) -> numpy.ndarray:
     """
-    Sum of squares along normalized axes, as the type of an ONNX code, or of the data for 0: in `out`, or in a new array if the call may be interrupted.
-    """
-
-def state_format(type_code: int) -> tuple[int, int]:
-    """
-    Of a state of a type: its digits of 64 bits, and the exponent of its unit.
+    A reduction of the table along normalized axes, as the type of an ONNX code, or of the data for 0: in `out`, or in a new array if the call may be interrupted.
     """
 
-def update_sums(sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
-    """Add the squares along normalized axes to sums, a count and states."""
+def sum_format(reduction: str, type_code: int) -> tuple[int, int]:
+    """
+    Of an exact sum of elements of a type: its digits of 64 bits, and the exponent of its unit.
+    """
 
-def merge_sums(sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
+def update_sums(reduction: str, sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
+    """
+    Add the terms along normalized axes to sums: a count, and the digits of each.
+    """
+
+def merge_sums(reduction: str, sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
     """Add the second sums to the first."""
 
-def round_sums(sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
-    """The sums in an array of a shape, rounded once to a type."""
+def round_sums(reduction: str, sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
+    """
+    The results of the sums in an array of a shape, rounded once to a type.
+    """
 
-def are_sums(sums: numpy.ndarray, type_code: int) -> bool:
-    """Whether so many terms as are counted can have these states."""
+def are_sums(reduction: str, sums: numpy.ndarray, type_code: int) -> bool:
+    """Whether so many terms as are counted can have these sums."""
 
 def reductions() -> list[tuple[str, str, str, str, tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]:
     """

@@ -20,6 +20,9 @@ from halfulp.arrays import Array
 from halfulp.element_types import BY_CODE, ElementType
 from halfulp.errors import ArgumentError, shown
 
+# The row of the table of reductions whose terms are summed.
+REDUCTION = "sum_square"
+
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, type, rank, CRC-32, count
 _MAGIC = b"halfulpS"
 _VERSION = 1
@@ -32,7 +35,7 @@ _MOST_BYTES = 2**63  # of an array
 
 def digits_of(element: ElementType) -> int:
     """Return how many digits of 64 bits an exact sum of elements of a type has."""
-    return _core.state_format(element.code)[0]
+    return _core.sum_format(REDUCTION, element.code)[0]
 
 
 def joined(count: int, digits: Array) -> Array:
@@ -120,7 +123,7 @@ def unpacked(data: Any) -> tuple[ElementType, tuple[int, ...], Array]:
         raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
     normal = check_shape(shape, element)
     sums = joined(count, np.frombuffer(view[start:], "<u8"))
-    if not _core.are_sums(sums, code):
+    if not _core.are_sums(REDUCTION, sums, code):
         raise ArgumentError(
             f"the bytes of a SumSquare hold what {count} squares of {element.name} "
             "cannot sum up to"

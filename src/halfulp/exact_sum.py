@@ -30,7 +30,14 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.exact_bytes import check_shape, digits_of, joined, packed, unpacked
+from halfulp.exact_bytes import (
+    REDUCTION,
+    check_shape,
+    digits_of,
+    joined,
+    packed,
+    unpacked,
+)
 from halfulp.spec.rules import normalize_axes, raises_on_overflow, reduced_shape
 
 _MOST_TERMS = 2**63 - 1
@@ -205,7 +212,7 @@ class SumSquare:
                 f"allowed: {self._shape}, that of the sums"
             )
         try:
-            _core.update_sums(self._sums, data, axes)
+            _core.update_sums(REDUCTION, self._sums, data, axes)
         except (OverflowError, BufferError) as error:
             more = math.prod(data.shape[i] for i in axes)
             raise self._not_added(error, more) from None
@@ -241,7 +248,7 @@ class SumSquare:
                 f"{self.type} and {self.shape}, those of this object"
             )
         try:
-            _core.merge_sums(self._sums, other._sums, self._element.code)
+            _core.merge_sums(REDUCTION, self._sums, other._sums, self._element.code)
         except (OverflowError, BufferError) as error:
             raise self._not_added(error, other.count) from None
         return self
@@ -302,7 +309,7 @@ class SumSquare:
             result = result_type(result, dtype)
         checked = raises_on_overflow(overflow)
         return _core.round_sums(
-            self._sums, self._shape, self._element.code, result.code, checked
+            REDUCTION, self._sums, self._shape, self._element.code, result.code, checked
         )[()]
 
     def exact(self) -> Any:
@@ -326,7 +333,7 @@ class SumSquare:
         return result.reshape(self._shape)[()]
 
     def _exact(self, total: int) -> Fraction | int | float:
-        digits, exponent = _core.state_format(self._element.code)
+        digits, exponent = _core.sum_format(REDUCTION, self._element.code)
         top = total >> (64 * digits - 2)
         if self._element.kind == "float":
             if top:
@@ -415,8 +422,8 @@ class SumSquare:
             )
         wide = self.__class__(element.name, self._shape)
         wide._sums[0] = self._sums[0]
-        digits, exponent = _core.state_format(self._element.code)
-        wide_digits, wide_exponent = _core.state_format(element.code)
+        digits, exponent = _core.sum_format(REDUCTION, self._element.code)
+        wide_digits, wide_exponent = _core.sum_format(REDUCTION, element.code)
         shift = exponent - wide_exponent
         # The two highest bits are flags; the bits below them, the number, are shifted.
         flags = 64 * digits - 2

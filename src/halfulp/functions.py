@@ -212,7 +212,7 @@ def reduce_array(
     UnsupportedTypeError, SumOverflowError
     """
     try:
-        return _core.reduce(data, axes, keepdims, code, checked, out)
+        return _core.reduce("sum_square", data, axes, keepdims, code, checked, out)
     except TypeError:
         data_type(data.dtype, f"{what} has dtype")  # tells what is allowed
         raise

@@ -315,11 +315,11 @@ def test_the_core_refuses_what_would_corrupt_memory() -> None:
     x = np.ones((2, 3))
     for axes in ((2,), (-1,)):
         with pytest.raises(ValueError, match="axis out of range"):
-            _core.reduce(x, axes, False, 11, False, None)
+            _core.reduce("sum_square", x, axes, False, 11, False, None)
     with pytest.raises(TypeError, match="no such pair"):
-        _core.reduce(x, None, False, 6, False, None)
+        _core.reduce("sum_square", x, None, False, 6, False, None)
     with pytest.raises(TypeError, match="no such element type"):
-        _core.reduce(x.astype("c8"), None, False, 6, False, None)
+        _core.reduce("sum_square", x.astype("c8"), None, False, 6, False, None)
     for out in (np.ones(3), np.ones(2, np.float32), np.ones((2, 2))[:, 0]):
         with pytest.raises(ValueError, match="out does not fit"):
-            _core.reduce(x, (1,), False, 11, False, out)
+            _core.reduce("sum_square", x, (1,), False, 11, False, out)
