@@ -32,6 +32,7 @@ struct Leading {
   bool sticky;
 };
 
+// Proved in docs/exactness.md#the-exact-sum.
 inline Leading leading_of(const Digits& value) {
   int top = value.size - 1;
   while (top > 0 && value.digits[top] == 0) --top;
