@@ -1,21 +1,41 @@
 """Exact values in plain Python, an oracle that shares no arithmetic with the kernels.
 
-May import arrays, element_types, labels and spec.rules only; NumPy serves to view bits.
+May import arrays, element_types, labels, reductions and spec.rules only; NumPy serves to
+view bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
+from halfulp.reductions import SUM_SQUARE, Reduction, Term
 from halfulp.spec.rules import check_flag, normalize_axes, reduced_shape
+
+
+class _TermOf(NamedTuple):
+    """What a whole number adds.
+
+    Attributes
+    ----------
+    of : callable
+    degree : int
+        Of numbers in units of u the terms are in units of u to this power.
+    """
+
+    of: Callable[[int], int]
+    degree: int
+
+
+_TERMS: dict[Term, _TermOf] = {"square": _TermOf(lambda n: n * n, 2)}
 
 # Elements that are taken as Python numbers at once.
 _PIECE = 2**16
@@ -58,6 +78,17 @@ def exact_sum_square(
     >>> halfulp.exact_sum_square(np.int64([2**62, 1]))
     21267647932558653966460912964485513217
     """
+    return exact(SUM_SQUARE, x, axis, keepdims=keepdims)
+
+
+def exact(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Reduce along axes exactly, as `exact_sum_square` does for its row of the table."""
     keepdims = check_flag("keepdims", keepdims)
     labelled = has_labels(x)
     array = x if labelled else as_array(x, "x")[0]
@@ -65,7 +96,7 @@ def exact_sum_square(
     axes = range(array.ndim) if axis is None else given
     normal = normalize_axes(axes, array.ndim, repeated="raise")
     if labelled:
-        return sum_with_labels(x, "x", normal, keepdims, exact_sum_square)
+        return sum_with_labels(x, "x", normal, keepdims, partial(exact, row))
     kind = data_type(array.dtype, "x has dtype")
     kept = [i for i in range(array.ndim) if i not in normal]
     rows = array.transpose(*kept, *normal).reshape(
@@ -73,22 +104,24 @@ def exact_sum_square(
     )
     result = np.empty(rows.shape[:-1], dtype=object)
     for index in np.ndindex(result.shape):
-        result[index] = _sum_of_row(rows[index], kind)
+        result[index] = _sum(_TERMS[row.term], rows[index], kind)
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
 
 
-def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | float:
+def _sum(
+    term: _TermOf, x: np.ndarray[Any, Any], kind: ElementType
+) -> Fraction | int | float:
     # Some at a time: long lists take memory, and making them cannot be interrupted.
-    pieces = (row[i : i + _PIECE] for i in range(0, len(row), _PIECE))
-    native = (piece.astype(row.dtype.newbyteorder("=")) for piece in pieces)
+    pieces = (x[i : i + _PIECE] for i in range(0, len(x), _PIECE))
+    native = (piece.astype(x.dtype.newbyteorder("=")) for piece in pieces)
     if kind.kind == "integer":
         integers: Iterator[int] = (n for piece in native for n in piece.tolist())
-        return sum(n * n for n in integers)
+        return sum(map(term.of, integers))
     significand_bits, exponent_bits = kind.significand_bits, kind.exponent_bits
-    unsigned = f"u{row.dtype.itemsize}"
+    unsigned = f"u{x.dtype.itemsize}"
     bits = (value for piece in native for value in piece.view(unsigned).tolist())
     all_ones = 2**exponent_bits - 1
-    total = 0  # in units of the least positive number, squared
+    total = 0  # in units of the least positive number to the power of the degree
     infinite = False
     for value in bits:
         fraction = value % 2**significand_bits
@@ -98,12 +131,13 @@ def _sum_of_row(row: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int 
                 return math.nan
             infinite = True
         elif exponent:
-            total += (fraction + 2**significand_bits) ** 2 << 2 * (exponent - 1)
+            number = fraction + 2**significand_bits
+            total += term.of(number) << term.degree * (exponent - 1)
         else:
-            total += fraction**2
+            total += term.of(fraction)
     if infinite:
         return math.inf
-    return Fraction(total, 2 ** (2 * (significand_bits - kind.emin)))
+    return Fraction(total, 2 ** (term.degree * (significand_bits - kind.emin)))
 
 
 def round_exact(value: Fraction | int | float, dtype: Any) -> Any:

@@ -165,12 +165,12 @@ REDUCTIONS = (SUM_SQUARE,)
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")
 
-_BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
+BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
 
 
 def reduction_named(operator: str, domain: str = "") -> Reduction | None:
     """Return the row of an operator of a domain, if the table has it."""
-    return _BY_OPERATOR.get(operator) if domain in DOMAIN_NAMES else None
+    return BY_OPERATOR.get(operator) if domain in DOMAIN_NAMES else None
 
 
 # The plain sum, into which models are expanded and from which they are fused. Nothing

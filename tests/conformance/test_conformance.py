@@ -21,7 +21,7 @@ from halfulp.conformance.cases.suite import all_cases, choose, quick
 from halfulp.conformance.verdicts import VERDICTS, judge
 from halfulp.errors import ArgumentError
 from halfulp.onnx import run_model
-from halfulp.spec.rules import VERSIONS
+from halfulp.reductions import SUM_SQUARE
 from onnx_models import REPORTS, report_array
 from oracle import (
     PRECISION,
@@ -43,6 +43,7 @@ FLOATS_ONLY = {
     "subnormals",
     "inf and nan",
 }
+OPERATOR = "ReduceSumSquare"
 INTEGERS_ONLY = {"wide integers", "wrap"}
 
 
@@ -66,7 +67,7 @@ def test_readme_says_how_many_cases_there_are() -> None:
 def test_every_class_has_cases_of_every_version_and_type_that_it_can() -> None:
     present = {(case.class_name, case.version, case.type) for case in CASES}
     types = {dtype.name: dtype.kind in "iu" for dtype in TYPES}
-    for version in VERSIONS:
+    for version in SUM_SQUARE.versions:
         for name, is_integer in types.items():
             if (version.since, name) in ((1, "bfloat16"), (11, "bfloat16")):
                 assert (WRONG_OPSET, version.since, name) in present
@@ -333,7 +334,7 @@ def test_halfulp_refuses_every_invalid_case() -> None:
 
 
 def case_of(values: Any, dtype: Any = np.float32, **facts: Any) -> Case:
-    return Case("test_x", "ties", 18, np.array(values, dtype), **facts)
+    return Case("test_x", OPERATOR, "ties", 18, np.array(values, dtype), **facts)
 
 
 def answered(case: Case, values: Any, dtype: Any = None) -> Answer:
@@ -417,7 +418,7 @@ def test_verdicts_of_bfloat16_allow_two_ulps_as_onnx_does() -> None:
 
 
 def test_verdicts_on_invalid_models() -> None:
-    case = Case("test_x", INVALID, 18, np.ones(3, np.float32), "const", [1])
+    case = Case("test_x", OPERATOR, INVALID, 18, np.ones(3, np.float32), "const", [1])
     assert judge(case, Refused("out of range")).word == "exact"
     assert judge(case, answered(case, [3.0])).word == "accepted"
     assert judge(case, Crashed("signal 11")).word == "crashed"

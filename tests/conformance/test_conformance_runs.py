@@ -47,8 +47,8 @@ from oracle import bits
 TESTS = Path(__file__).parents[1] / "tools"
 OURS = ("halfulp", "onnxruntime+halfulp")
 
-VECTOR = Case("test_vector", "random", 18, np.float32([3, 4]))
-SCALAR = Case("test_scalar", "rank0", 18, np.float32(3))
+VECTOR = Case("test_vector", "ReduceSumSquare", "random", 18, np.float32([3, 4]))
+SCALAR = Case("test_scalar", "ReduceSumSquare", "rank0", 18, np.float32(3))
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """A case: one node, its input and the one right result.
 
-May import element_types, exact, spec, bits, models and why only; in particular not
-the kernels.
+May import element_types, exact, reductions, spec, bits, models and why only; in
+particular not the kernels.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import numpy as np
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.why import explain, reduction
 from halfulp.element_types import element_type
-from halfulp.exact import exact_sum_square, round_exact
-from halfulp.spec.rules import reduced_axes, reduced_shape, version_for
+from halfulp.exact import exact, round_exact
+from halfulp.reductions import BY_OPERATOR, Reduction
+from halfulp.spec.rules import reduced_axes, reduced_shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-DOCUMENTATION = "https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html"
 
 # The classes of the models that a backend must refuse.
 INVALID = "invalid"
@@ -63,6 +62,8 @@ class Case:
     name : str
         It stays, and is a valid name of a folder. ONNX's runner wants it to begin
         with ``test_``.
+    operator : str
+        ONNX's name.
     class_name : str
         One of `CLASSES`.
     opset : int
@@ -76,7 +77,7 @@ class Case:
     note : str
         What the case is about, in a sentence or two.
     source : str
-        Where to read more.
+        Where to read more. Default: the documentation of the operator.
     kind : str
         Of sum, within the class, where it has several.
     hard : pair of int, optional
@@ -85,6 +86,7 @@ class Case:
     """
 
     name: str
+    operator: str
     class_name: str
     opset: int
     data: Array
@@ -93,14 +95,24 @@ class Case:
     keepdims: int | None = None
     noop_with_empty_axes: int | None = None
     note: str = ""
-    source: str = DOCUMENTATION
+    source: str = ""
     kind: str = ""
     hard: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            page = f"https://onnx.ai/onnx/operators/onnx__{self.operator}.html"
+            object.__setattr__(self, "source", page)
+
+    @property
+    def row(self) -> Reduction:
+        """The operator's row of the table."""
+        return BY_OPERATOR[self.operator]
 
     @property
     def version(self) -> int:
         """The version of the operator, by the opset that introduced it."""
-        return version_for(self.opset).since
+        return self.row.version_for(self.opset).since
 
     @property
     def type(self) -> str:
@@ -137,7 +149,7 @@ class Case:
         flags = "".join(f", {name}={value}" for name, value in self.attributes.items())
         shape = ",".join(map(str, self.data.shape))
         return (
-            f"ReduceSumSquare-{self.version} of opset {self.opset}: "
+            f"{self.operator}-{self.version} of opset {self.opset}: "
             f"{self.type}[{shape}] data{where}{flags}"
         )
 
@@ -152,7 +164,7 @@ class Case:
         """The exact sums, an array of objects of the shape of the result."""
         shape = reduced_shape(self.data.shape, self.reduced, self.keepdims != 0)
         sums = np.empty(shape, object)
-        sums.reshape(-1)[:] = np.ravel(exact_sum_square(self.data, self.reduced))
+        sums.reshape(-1)[:] = np.ravel(exact(self.row, self.data, self.reduced))
         return sums
 
     @cached_property
@@ -189,6 +201,7 @@ class Case:
         shape = None if self.expected is None else self.expected.shape
         return reduce_model(
             self.data,
+            operator=self.operator,
             opset=self.opset,
             axes=self.axes,
             form=self.form,

@@ -1,6 +1,6 @@
 """What the generators of cases have in common.
 
-May import bits and spec only.
+May import bits and reductions only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.spec.rules import OperatorVersion
+from halfulp.reductions import OperatorVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Models of one ReduceSumSquare node, with axes in every form that a node can have.
+"""Models of one node that reduces, with axes in every form that a node can have.
 
-May import bits only; and onnx.
+May import bits and reductions only; and onnx.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from halfulp.conformance.bits import Array
+from halfulp.reductions import SUM_SQUARE
 
 # Where a node has its axes. "default" is a model input with an initializer.
 FORMS = ("absent", "empty name", "attr", "const", "node", "input", "default")
@@ -19,7 +20,8 @@ FORMS = ("absent", "empty name", "attr", "const", "node", "input", "default")
 def reduce_model(
     data: Array,
     *,
-    opset: int = 18,
+    operator: str = SUM_SQUARE.operator,
+    opset: int = SUM_SQUARE.newest.since,
     axes: Any = None,
     form: str = "absent",
     shape: tuple[int, ...] | None = None,
@@ -30,6 +32,7 @@ def reduce_model(
     Parameters
     ----------
     data : numpy.ndarray
+    operator : str
     opset : int
         It need not allow the node.
     axes : array_like, optional
@@ -65,7 +68,7 @@ def reduce_model(
             feeds["axes"] = array
         if form == "node":
             nodes.append(helper.make_node("Constant", [], ["axes"], value=tensor))
-    nodes.append(helper.make_node("ReduceSumSquare", names, ["reduced"], **given))
+    nodes.append(helper.make_node(operator, names, ["reduced"], **given))
     if form == "attr":
         # make_node cannot tell the type of an empty list.
         nodes[-1].attribute.add(name="axes", type="INTS", ints=axes)

@@ -1,6 +1,6 @@
 """Where the hard sums of a case lie: layout, outputs, terms, and places among the terms.
 
-May import bits, drafts and spec only.
+May import bits, drafts and reductions only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.drafts import Draft, Hard
-from halfulp.spec.rules import VERSIONS, OperatorVersion
+from halfulp.reductions import BY_OPERATOR, OperatorVersion
 
 DType = np.dtype[Any]
 
@@ -67,8 +67,9 @@ def place(
     hard: Hard, index: int, version: OperatorVersion, dtype: DType
 ) -> Iterator[Draft]:
     """Yield the cases of a kind of hard sum, the `index`-th of its class."""
-    newest = version == VERSIONS[-1]
-    first = 0 if newest else _SOME * VERSIONS.index(version)
+    versions = BY_OPERATOR[version.operator].versions
+    newest = version == versions[-1]
+    first = 0 if newest else _SOME * versions.index(version)
     words = (hard.class_name, hard.kind, dtype.name, version.since)
     rng = np.random.default_rng(zlib.crc32(" ".join(map(str, words)).encode()))
     for k in range(first, first + (_MOST if newest else _SOME)):
@@ -91,7 +92,7 @@ def _place(
     form = None
     if "k" not in layout:
         axes, form = None, "absent"
-    elif _NEGATIVE_AXES[k % len(_NEGATIVE_AXES)] and version.since > 1:
+    elif _NEGATIVE_AXES[k % len(_NEGATIVE_AXES)] and version.negative_axes:
         axes = [axis - len(layout) for axis in axes]
     count = rows.shape[1]
     detail = f"{hard.kind}_{word}{len(layout)}_{outputs}x{count}"

@@ -1,6 +1,6 @@
 """The cases that stand in files: documented examples and public reports.
 
-May import element_types, records, spec, bits and case only.
+May import element_types, records, reductions, bits and case only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from halfulp.conformance.bits import Array, from_bits
 from halfulp.conformance.cases.case import INVALID, WRONG_OPSET, Case
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.records import load
-from halfulp.spec.rules import version_for
+from halfulp.reductions import BY_OPERATOR
 
 _DTYPES = {element.name: element.dtype for element in ELEMENT_TYPES}
 
@@ -50,9 +50,11 @@ def reports() -> Iterator[Case]:
         class_name = _REJECTED.get(report["id"], "reports")
         data = report_array(report["data"])
         facts = [report["symptom"], report["why"] or report.get("expect_text", "")]
-        version, name = version_for(report["opset"]).since, data.dtype.name
+        operator, name = report["operator"], data.dtype.name
+        version = BY_OPERATOR[operator].version_for(report["opset"]).since
         yield Case(
-            f"test_reducesumsquare_{version}_{name}_reports_{report['id']}".lower(),
+            f"test_{operator}_{version}_{name}_reports_{report['id']}".lower(),
+            operator,
             class_name,
             report["opset"],
             data,
@@ -61,19 +63,22 @@ def reports() -> Iterator[Case]:
             report["keepdims"],
             report["noop_with_empty_axes"] or None,
             " ".join(_sentence(fact) for fact in facts if fact),
-            report["source"],
+            source=report["source"],
         )
 
 
-def examples() -> Iterator[tuple[str, Array, Any, dict[str, int]]]:
-    """Yield the documented examples: name, data, axes, attributes."""
+def examples(operator: str) -> Iterator[tuple[str, int, Array, Any, dict[str, int]]]:
+    """Yield the documented ones of an operator: name, opset, data, axes, attributes."""
     for example in load("seed_examples"):
+        if example["operator"] != operator:
+            continue
         inputs = {
             name: np.array(tensor["values"], tensor["dtype"]).reshape(tensor["shape"])
             for name, tensor in example["inputs"].items()
         }
         axes = inputs["axes"].tolist() if "axes" in inputs else None
-        yield example["name"], inputs["data"], axes, example["attributes"]
+        attributes = example["attributes"]
+        yield example["name"], example["opset"], inputs["data"], axes, attributes
 
 
 def _sentence(text: str) -> str:

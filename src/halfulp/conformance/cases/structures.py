@@ -1,6 +1,6 @@
 """Cases of structure: axes, flags, ranks, empty dimensions, opsets.
 
-May import bits, drafts, recorded and spec only. All types hold the results, so
+May import bits, drafts, recorded and reductions only. All types hold the results, so
 that a wrong one has no excuse in rounding.
 """
 
@@ -15,15 +15,16 @@ import numpy as np
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.drafts import Draft, small_values
 from halfulp.conformance.cases.recorded import examples
-from halfulp.spec.rules import OperatorVersion
+from halfulp.reductions import BY_OPERATOR, OperatorVersion
 
 _SHAPE = (2, 3, 4)
 # Along axis 1 one long sum, and 33 of them, the innermost wide axis reduced or kept.
 _LONG_SHAPES = ((1, 129, 1), (33, 128, 1), (3, 130, 11))
 _LONGEST_SHAPE = (2, 3, 1, 2, 2, 1, 3, 2)
 
-# Besides the first opset of each version: the last that it serves, or later ones.
-_OPSETS = {1: (7, 10), 11: (12,), 13: (15, 17), 18: (19, 21)}
+# Besides the first opset of each version: among them are the last that it serves, and
+# later ones than any version.
+_OPSETS = (7, 10, 12, 15, 17, 19, 21)
 
 _TWICE = (
     "The same axis twice: the specification does not forbid it, and ONNX's shape "
@@ -34,10 +35,12 @@ DType = np.dtype[Any]
 
 
 def documented(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
-    """The documented examples; those of float32 at version 18 as they are printed."""
-    as_printed = version.since == 18 and dtype.name == "float32"
-    for name, data, axes, attributes in examples():
-        detail = re.sub("^test_|reduce_?sum_?square_", "", name)
+    """The documented examples; as they are printed those of that type and version."""
+    row = BY_OPERATOR[version.operator]
+    for name, opset, data, axes, attributes in examples(version.operator):
+        own_version = row.version_for(opset) is version
+        as_printed = own_version and dtype == data.dtype
+        detail = re.sub(f"^test_|{row.onnx_name}_|{row.operator.lower()}_", "", name)
         if not as_printed and detail.startswith("cc_"):
             continue  # the values of another one
         axes_form = "absent" if axes is None else None
@@ -83,7 +86,7 @@ def axes(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
     for given in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
         yield draft(given)
     yield draft([2, 0], kind="unsorted", note="Axes need not be sorted.")
-    if version.since == 1:
+    if not version.negative_axes:
         return
     for given in ([-1], [-3, -1]):
         note = "Negative axes count from the end."
@@ -175,7 +178,8 @@ def ranks(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
 def opsets(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
     """Later opsets that mean the same version."""
     data = small_values(_SHAPE, dtype)
-    for opset in _OPSETS[version.since]:
+    row = BY_OPERATOR[version.operator]
+    for opset in (each for each in _OPSETS if row.version_for(each) is version):
         note = f"Opset {opset} means version {version.since}."
         yield Draft("opsets", str(opset), data, None, [1], 0, None, note, opset)
 

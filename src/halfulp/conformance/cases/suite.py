@@ -1,6 +1,6 @@
 """All cases, in an order and under names that stay.
 
-May import errors, element_types, spec and the modules beside it that make cases.
+May import errors, element_types, reductions and the modules beside it that make cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from halfulp.conformance.cases.recorded import reports
 from halfulp.conformance.cases.structures import STRUCTURES
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
-from halfulp.spec.rules import VERSIONS, OperatorVersion
+from halfulp.reductions import BY_OPERATOR, REDUCTIONS, OperatorVersion
 
 
 @cache
@@ -31,7 +31,8 @@ def all_cases() -> tuple[Case, ...]:
     """Return every case; the same ones each time."""
     cases = [
         _case(draft, version, element.dtype)
-        for version in VERSIONS
+        for row in REDUCTIONS
+        for version in row.versions
         for element in ELEMENT_TYPES
         for draft in _drafts(version, element.dtype, element.name in version.types)
     ]
@@ -103,7 +104,7 @@ def _numeric(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
     for hard in kinds(dtype):
         yield from place(hard, seen[hard.class_name], version, dtype)
         seen[hard.class_name] += 1
-    if version == VERSIONS[-1]:
+    if version == BY_OPERATOR[version.operator].newest:
         yield from _very_long(dtype)
 
 
@@ -121,7 +122,8 @@ def _very_long(dtype: DType) -> Iterator[Draft]:
 def _case(draft: Draft, version: OperatorVersion, dtype: DType) -> Case:
     words = (version.since, dtype.name, draft.class_name.replace(" ", "_"), draft.detail)
     return Case(
-        "test_reducesumsquare_" + "_".join(map(str, words)),
+        f"test_{version.operator.lower()}_" + "_".join(map(str, words)),
+        version.operator,
         draft.class_name,
         draft.opset or version.since,
         draft.data,
