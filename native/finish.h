@@ -50,14 +50,15 @@ inline Leading leading_of(const Digits& value) {
   return {m, value.exponent + 64 * top - zeros, sticky};
 }
 
-// A finish is a struct of its own: whether f is anything but the identity, and f of a sum of so
-// many terms. `of` an interval around S, with the slack of results.h, is one around f(S), with
-// that slack too. `of` the digits of S decides what is left open, ties too.
+// A finish is a struct of its own: its name, whether f is anything but the identity, and f of a
+// sum of so many terms. `of` an interval around S, with the slack of results.h, is one around
+// f(S), with that slack too. `of` the digits of S decides what is left open, ties too.
 template <Finish finish>
 struct FinishOf;
 
 template <>
 struct FinishOf<Finish::none> {
+  static constexpr const char* kName = "none";
   static constexpr bool kChanges = false;
   static Interval of(const Interval& sum, std::int64_t) { return sum; }
   static Leading of(const Digits& sum, std::int64_t) { return leading_of(sum); }

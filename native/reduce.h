@@ -1,6 +1,6 @@
 // One call of a reduction: memory and shares for the ladder, or for exact sums.
-// May include finish.h, parallel.h, plan.h and watch.h only; its source exact_outputs.h,
-// exact_sum.h, ladder.h, read.h, schedule.h and workspace.h too.
+// May include finish.h, parallel.h, plan.h, terms.h and watch.h only; its source
+// exact_outputs.h, exact_sum.h, ladder.h, read.h, schedule.h and workspace.h too.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,13 @@
 #include "finish.h"
 #include "parallel.h"
 #include "plan.h"
+#include "terms.h"
 #include "watch.h"
 
 namespace halfulp {
 
 struct Request {
+  Term term;
   Finish finish;  // means nothing if it adds
   const std::byte* input;
   std::byte* output;

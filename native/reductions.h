@@ -1,5 +1,5 @@
 // The table of reductions: what each is made of, and what ONNX says of its operator.
-// May include finish.h and formats.h only.
+// May include finish.h, formats.h and terms.h only.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "finish.h"
 #include "formats.h"
+#include "terms.h"
 
 namespace halfulp {
 
@@ -68,8 +69,7 @@ struct Versions {
 struct Reduction {
   const char* name;           // Python's
   const char* operator_name;  // ONNX's
-  const char* term;
-  const char* finish_name;
+  Term term;
   Finish finish;
   Versions versions;
 };
@@ -77,7 +77,7 @@ struct Reduction {
 #define VERSION(since, axes, noop_with_empty_axes, types) \
   Version { since, AxesPlace::axes, noop_with_empty_axes, types }
 #define REDUCTION(name, operator_name, term, finish, ...) \
-  {#name, operator_name, #term, #finish, Finish::finish, {{__VA_ARGS__}}},
+  {#name, operator_name, Term::term, Finish::finish, {{__VA_ARGS__}}},
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };

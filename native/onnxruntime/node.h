@@ -132,7 +132,8 @@ class Node {
     check(api_(KernelContext_GetOutput, context, 0, result_shape, result_rank, &result));
 
     const Plan plan = make_plan(rank, shape, strides, is_reduced, bytes, bytes);
-    const Request request = {reduction_.finish,
+    const Request request = {reduction_.term,
+                             reduction_.finish,
                              static_cast<const std::byte*>(memory_of(data)),
                              static_cast<std::byte*>(memory_of(result)),
                              type_,

@@ -68,7 +68,9 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
                                 ? new_array(output_format->type, result_rank, shape)
                                 : nb::borrow(out);
   Request request;
-  request.finish = reduction_of(reduction).finish;
+  const Reduction& row = reduction_of(reduction);
+  request.term = row.term;
+  request.finish = row.finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
   request.input_type = *input_type;
@@ -107,8 +109,10 @@ nb::list reductions() {
                                      version.axes == AxesPlace::input ? "input" : "attribute",
                                      version.noop_with_empty_axes, nb::tuple(types)));
     }
-    rows.append(nb::make_tuple(reduction.name, reduction.operator_name, reduction.term,
-                               reduction.finish_name, nb::tuple(versions)));
+    const char* const finish =
+        with_finish(reduction.finish, [](auto finish) { return finish.kName; });
+    rows.append(nb::make_tuple(reduction.name, reduction.operator_name,
+                               facts_of(reduction.term).name, finish, nb::tuple(versions)));
   }
   return rows;
 }

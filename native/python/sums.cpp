@@ -107,7 +107,9 @@ void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::han
   const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).stored_digits);
   if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
   Request request;
-  request.finish = reduction_of(reduction).finish;
+  const Reduction& row = reduction_of(reduction);
+  request.term = row.term;
+  request.finish = row.finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.input_type = request.output_type = *type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);

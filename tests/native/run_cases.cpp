@@ -36,7 +36,8 @@ bool is_interrupted(bool adds) {
   const bool is_reduced[] = {true, true};
   std::uint64_t output[kMostDigits] = {};
   Watch watch([] { return true; });
-  Request request = {Finish::none,
+  Request request = {Term::square,
+                     Finish::none,
                      reinterpret_cast<const std::byte*>(row.data()),
                      reinterpret_cast<std::byte*>(output),
                      Type::float32,
@@ -84,10 +85,10 @@ int main(int count, char** arguments) {
     }
     const bool is_reduced[] = {header.axis == 0, header.axis == 1};
     const Plan plan = make_plan(2, shape, strides, is_reduced, input.bytes, output.bytes);
-    const Request request = {Finish::none, reinterpret_cast<const std::byte*>(data.data()),
-                             got.data(),   input.type,
-                             output.type,  false,
-                             false};
+    const Request request = {
+        Term::square, Finish::none, reinterpret_cast<const std::byte*>(data.data()),
+        got.data(),   input.type,   output.type,
+        false,        false};
     const int digits = sum_format(input).stored_digits;
     const Results results(output, Finish::none, shape[header.axis]);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
