@@ -24,6 +24,7 @@ from halfulp.bench import report
 from halfulp.bench.plot import draw
 from halfulp.bench.results import Benchmark, Measured, load
 from halfulp.conformance.report import terminal as conformance_report
+from halfulp.report.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -35,10 +36,7 @@ _CLAIM = "<!-- How fast: written by benchmarks/claims.py. -->\n"
 def peers_table(result: dict[str, Any]) -> str:
     """The README's table of what others give."""
     rows = result["rows"]
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(r.values()) for r in rows)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    rules = f"|{'---|' * len(rows[0])}"
-    return table.replace(f"| {' | '.join(lines[1])} |", rules)
+    return "\n".join(table([*rows[0]], [[*row.values()] for row in rows]))
 
 
 def peers_note(result: dict[str, Any]) -> str:

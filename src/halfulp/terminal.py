@@ -73,9 +73,14 @@ def open_console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
-def new_table(*head: str, right: Iterable[str] = (), prose: Iterable[str] = ()) -> Table:
+def new_table(
+    *head: str,
+    right: Iterable[str] = (),
+    prose: Iterable[str] = (),
+    edge: bool = True,
+) -> Table:
     """Return a table for `print_table`, with these columns on the right and of prose."""
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=edge, pad_edge=edge)
     for name in head:
         table.add_column(
             name,

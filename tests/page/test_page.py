@@ -465,7 +465,7 @@ def test_texts_cannot_put_anything_into_the_page(page: Page) -> None:
 
 def test_markdown_reads_the_same_folded_and_fits_80_columns(page: Page) -> None:
     from halfulp.page.hypertext import _text
-    from halfulp.page.markdown import _folded
+    from halfulp.report.markdown import folded
 
     code = False
     for line in markdown(page).splitlines():
@@ -473,7 +473,7 @@ def test_markdown_reads_the_same_folded_and_fits_80_columns(page: Page) -> None:
         assert code or len(line) <= 80 or "](https:" in line
     for theirs in onnx.defs.get_all_schemas():
         for text in (theirs.doc, *(a.description for a in theirs.attributes.values())):
-            assert _text(_folded(text)).split() == _text(text).split()
+            assert _text(folded(text)).split() == _text(text).split()
 
 
 def test_json_holds_all_of_it(page: Page, capsys: pytest.CaptureFixture[str]) -> None:

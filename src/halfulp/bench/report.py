@@ -1,20 +1,22 @@
 """A benchmark as tables: for the terminal and in Markdown.
 
-May import cells, results and targets only; and rich.
+May import cells, goals and results of this package, report and terminal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from rich import box
 from rich.table import Table as TerminalTable
 
 from halfulp.bench.cells import CELLS, SMALL_BYTES
 from halfulp.bench.goals import GoalCheck, check_goals
 from halfulp.bench.results import RUNTIME, Benchmark, Errors, Measured
+from halfulp.report.markdown import RIGHT
+from halfulp.report.markdown import table as markdown_table
+from halfulp.terminal import new_table
 
 _LIMIT_NOTE = (
     "The limit is `numpy.vdot` of as many bytes of float64 with itself, on one thread, "
@@ -57,6 +59,11 @@ class Table:
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
 
+    @property
+    def figures(self) -> list[str]:
+        """The columns of figures."""
+        return [name for name in self.head[1:] if name not in _WORDS]
+
 
 def tables(benchmark: Benchmark) -> list[Table]:
     """Return the figures of a benchmark, a table for each type."""
@@ -83,18 +90,8 @@ def goal_table(benchmark: Benchmark, *, every: bool = False) -> Table:
 
 def for_terminal(table: Table) -> TerminalTable:
     """Return a table that fits 80 columns."""
-    shown = TerminalTable(
-        title=table.title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for i, name in enumerate(table.head):
-        justify: Literal["left", "right"] = "left" if _is_words(i, name) else "right"
-        # In prose, lines may break.
-        overflow: Literal["fold", "ellipsis"] = "fold" if name in _PROSE else "ellipsis"
-        shown.add_column(name, justify=justify, overflow=overflow)
+    shown = new_table(*table.head, right=table.figures, prose=_PROSE, edge=False)
+    shown.title = table.title
     for row in table.rows:
         shown.add_row(*row)
     return shown
@@ -119,21 +116,11 @@ def markdown(benchmark: Benchmark, picture: str = "") -> str:
     lines += ["", _NOTES[benchmark.kind]]
     for table in parts:
         if table.rows:
-            lines += ["", f"## {table.title}", "", *_markdown_table(table)]
+            rules = [RIGHT if name in table.figures else "---" for name in table.head]
+            lines += ["", f"## {table.title}", ""]
+            lines += markdown_table(table.head, table.rows, rules)
     shown = [f"![{_PICTURES[benchmark.kind]}]({picture})", ""] if picture else []
     return "\n".join([f"# {_TITLES[benchmark.kind]}", "", *shown, *lines]) + "\n"
-
-
-def _markdown_table(table: Table) -> Iterator[str]:
-    yield "| " + " | ".join(table.head) + " |"
-    marks = ("---" if _is_words(i, n) else "---:" for i, n in enumerate(table.head))
-    yield "|" + "|".join(marks) + "|"
-    for row in table.rows:
-        yield "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
-
-
-def _is_words(column: int, name: str) -> bool:
-    return column == 0 or name in _WORDS
 
 
 def _machine_lines(machine: dict[str, Any]) -> Iterator[str]:

@@ -1,13 +1,11 @@
 """An operator's page in Markdown.
 
-May import html, json_values, spec, and axes, data, documented and examples of this
-package.
+May import report, spec, and axes, data, documented and examples of this package.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,10 +14,8 @@ from halfulp.page.data import BREAKING, DOCUMENTED, Page, count, facts, mark, ma
 from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
 from halfulp.report.html import escape
+from halfulp.report.markdown import CENTRED, fence, folded, table
 from halfulp.spec.schemas import Parameter, Schema
-
-# What makes a line more than the next one of its paragraph.
-_SPECIAL = re.compile(r" *([-+*]( |$)|-{2,}|=+$|#|>|```|~~~|\d+[.)])")
 
 
 def markdown(page: Page) -> str:
@@ -29,7 +25,7 @@ def markdown(page: Page) -> str:
 
 def _page(page: Page) -> Iterator[str]:
     yield f"# {page.name}\n"
-    yield _folded(
+    yield folded(
         f"Every version in domain `{page.domain or 'ai.onnx'}`, as the schemas of onnx "
         f"{page.onnx} have it. Written by halfulp {page.halfulp}.\n"
     )
@@ -37,35 +33,36 @@ def _page(page: Page) -> Iterator[str]:
     for version, opsets, difference in page.overview:
         changed = "the first version" if difference is None else difference.summary
         word = "opsets" if " " in opsets else "opset"
-        yield _folded(f"- **{version.since_version}** ({word} {opsets}): {changed}")
+        yield folded(f"- **{version.since_version}** ({word} {opsets}): {changed}")
     yield ""
     for name, rows in page.type_matrices.items():
         yield f"Types of `{name}`, by version:\n"
         since = [str(version.since_version) for version in reversed(page.versions)]
         texts = [(f"`{name}`", *map(mark, present)) for name, present in rows]
-        yield from _table([("type", *since), *texts], ":---:")
+        yield "\n".join(table(("type", *since), texts, CENTRED)) + "\n"
     if page.decisions:
         yield f"## {axes.TITLE}\n"
-        yield from _table([*axes.table()], "---")
+        head, *lines = axes.table()
+        yield "\n".join(table(head, lines)) + "\n"
     for version in page.versions:
         yield from _version(page, version)
     if page.examples:
         yield "## Examples\n"
-        yield f"{_folded(page.computed)}\n"
+        yield f"{folded(page.computed)}\n"
     for example in page.examples:
         yield from _example(example)
     if page.differences:
         yield "## Differences between versions\n"
-        yield f"{_folded(BREAKING)}\n"
+        yield f"{folded(BREAKING)}\n"
     for difference in page.differences:
         breaking = "breaking" if difference.breaking else "not breaking"
         yield f"### {difference.old} to {difference.new}: {breaking}\n"
-        yield _fence(str(difference), "diff")
+        yield fence(str(difference), "diff")
         for step in page.steps(difference):
-            yield _folded(f"{step.text}\n")
+            yield folded(f"{step.text}\n")
     if page.documents:
         yield f"## {DOCUMENTED}\n"
-        yield f"{_folded(page.documented)}\n"
+        yield f"{folded(page.documented)}\n"
     for public in page.documents:
         yield from _documented(public)
     if page.decisions:
@@ -73,8 +70,8 @@ def _page(page: Page) -> Iterator[str]:
         yield "What halfulp does, and why.\n"
     for decision in page.decisions:
         yield f"### {decision.title}\n"
-        yield f"{_folded(decision.decision)}\n"
-        yield f"{_folded(f'*Why:* {decision.reason}')}\n"
+        yield f"{folded(decision.decision)}\n"
+        yield f"{folded(f'*Why:* {decision.reason}')}\n"
 
 
 def _version(page: Page, version: Schema) -> Iterator[str]:
@@ -88,7 +85,7 @@ def _version(page: Page, version: Schema) -> Iterator[str]:
         f"**since version {version.since_version}**.\n"
     )
     yield "### Summary\n"
-    yield f"{_folded(version.documentation)}\n"
+    yield f"{folded(version.documentation)}\n"
     if version.since_version in page.documented_otherwise:
         yield f"Public documentation has other words: see *{DOCUMENTED}*.\n"
     if version.function:
@@ -97,7 +94,7 @@ def _version(page: Page, version: Schema) -> Iterator[str]:
         yield "It depends on the node.\n"
     for body in version.function_bodies:
         yield f"{body.title}\n"
-        yield _fence(body.text)
+        yield fence(body.text)
     if version.attributes:
         yield "### Attributes\n"
     for a in version.attributes:
@@ -125,20 +122,15 @@ def _parameters(parameters: Sequence[Parameter]) -> Iterator[str]:
 
 def _item(head: str, description: str) -> str:
     if not description:
-        return _folded(f"- {head}\n")
-    return _folded(f"- {head}:\n\n{textwrap.indent(description, '  ')}\n")
-
-
-def _table(rows: Sequence[Sequence[str]], rule: str) -> Iterator[str]:
-    head, *others = (f"| {' | '.join(row)} |" for row in rows)
-    yield "\n".join([head, f"|---{f'|{rule}' * (len(rows[0]) - 1)}|", *others]) + "\n"
+        return folded(f"- {head}\n")
+    return folded(f"- {head}:\n\n{textwrap.indent(description, '  ')}\n")
 
 
 def _documented(public: Document) -> Iterator[str]:
     yield f"### {public.title}\n"
-    yield _folded(f"{public.summary.capitalize()}\n")
+    yield folded(f"{public.summary.capitalize()}\n")
     for step in public.steps:
-        yield _folded(f"{step.text}\n")
+        yield folded(f"{step.text}\n")
     for other in public.differences:
         yield f"Version {other.version}, {other.part}:\n"
         lines = [
@@ -148,7 +140,7 @@ def _documented(public: Document) -> Iterator[str]:
                 line[1:], 78, initial_indent=line[0], subsequent_indent=f"{line[0]}  "
             )
         ]
-        yield _fence("\n".join(lines), "diff")
+        yield fence("\n".join(lines), "diff")
 
 
 def _example(example: Example) -> Iterator[str]:
@@ -157,7 +149,7 @@ def _example(example: Example) -> Iterator[str]:
     yield f"Node: `{example.node}`, opset {example.opset}\n"
     if example.attributes:
         yield "Attributes:\n"
-        yield _fence(example.attribute_text)
+        yield fence(example.attribute_text)
     for title, operands in example.operands.items():
         if operands:
             yield f"{title}:\n"
@@ -168,35 +160,4 @@ def _example(example: Example) -> Iterator[str]:
 def _operands(operands: Iterable[Operand]) -> Iterator[str]:
     for operand in operands:
         yield f"`{operand.name}`: {operand.kind}\n"
-        yield _fence(operand.text)
-
-
-def _fence(text: str, language: str = "text") -> str:
-    ticks = "```"
-    while ticks in text:
-        ticks += "`"
-    return f"{ticks}{language}\n{text}\n{ticks}\n"
-
-
-def _folded(text: str) -> str:
-    """Return Markdown whose lines of prose have at most 80 columns, if that is safe.
-
-    Code and tables stay as they are, and so do lines that would be another thing if
-    they were folded, as when a line would start with a minus.
-    """
-    lines = []
-    code = False
-    for line in text.split("\n"):
-        code ^= line.lstrip().startswith("```")
-        lead = re.match(r" *([-*] +)?", line)[0]  # type: ignore[index]
-        parts = textwrap.wrap(
-            line,
-            80,
-            subsequent_indent=" " * len(lead),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        safe = not code and not line.startswith("    ") and "|" not in line
-        safe &= not any(_SPECIAL.match(part) for part in parts[1:])
-        lines += parts if safe and len(line) > 80 else [line]
-    return "\n".join(lines)
+        yield fence(operand.text)

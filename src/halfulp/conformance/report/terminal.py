@@ -1,6 +1,6 @@
 """Runs as tables for the terminal, as Markdown and as JUnit's XML.
 
-May import backends, bits, cases, results, verdicts, elements and summary only; and rich.
+May import the rest of halfulp.conformance, report and terminal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +27,9 @@ from halfulp.conformance.report.summary import (
 )
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import CRASHED, EXACT, HUNG, REFUSED, ULPS, VERDICTS
+from halfulp.report.markdown import RIGHT
+from halfulp.report.markdown import table as markdown_table
+from halfulp.terminal import new_table
 
 _INTRODUCTION = (
     "What backends give on the cases of `halfulp verify`: inputs of ReduceSumSquare that "
@@ -49,17 +51,11 @@ _COLOURS = {EXACT: "green", ULPS: "yellow", REFUSED: "cyan"}
 
 def matrix_table(run: Run) -> Table:
     """Return the matrix of classes and types, in 80 columns."""
-    table = Table(
-        title=run.title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
-    )
-    table.add_column("class", no_wrap=True)
-    for head in SHORT_TYPES:
-        table.add_column(head, justify="right", min_width=7)
+    table = new_table("class", *SHORT_TYPES, right=SHORT_TYPES, edge=False)
+    table.title = run.title
+    table.padding = 0
+    for column in table.columns[1:]:
+        column.min_width = 7
     cells = matrix(run)
     for class_name in classes_in([run]):
         row = [Text(class_name)]
@@ -73,10 +69,8 @@ def matrix_table(run: Run) -> Table:
 
 def totals_table(runs: Sequence[Run]) -> Table:
     """Return how many cases have each verdict, a column for each run."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("cases")
-    for run in runs:
-        table.add_column(run.backend, justify="right", overflow="fold")
+    backends = [run.backend for run in runs]
+    table = new_table("cases", *backends, right=backends, prose=backends, edge=False)
     for row in _totals_rows(runs):
         table.add_row(*row)
     return table
@@ -123,13 +117,12 @@ def markdown(runs: Sequence[Run], command: str) -> str:
     for run in runs:
         lines.append(f"- **{run.title}**: {describe(run.backend)}")
     lines += ["", "## Cases by verdict", ""]
-    lines += _markdown_table(
-        ["cases", *(run.backend for run in runs)], _totals_rows(runs)
-    )
+    head = ["cases", *(run.backend for run in runs)]
+    lines += markdown_table(head, _totals_rows(runs), RIGHT)
     lines += ["", LEGEND]
     for run in runs:
         lines += ["", f"## {run.backend}", ""]
-        lines += _markdown_table(["class", *TYPES], _matrix_rows(run))
+        lines += markdown_table(["class", *TYPES], _matrix_rows(run), RIGHT)
         reasons = Counter(result.known for result in run.results if result.known)
         if reasons:
             lines += ["", "Known, with its reason:", ""]
@@ -139,10 +132,10 @@ def markdown(runs: Sequence[Run], command: str) -> str:
             lines += ["", f"Not exact, and no reason is known: {len(new)} cases."]
     lines += ["", "## Classes", ""]
     rows = [[name, CLASSES[name]] for name in classes_in(runs)]
-    lines += _markdown_table(["class", "what it holds"], rows, figures=False)
+    lines += markdown_table(["class", "what it holds"], rows)
     lines += ["", "## Verdicts", ""]
     rows = [list(item) for item in VERDICTS.items()]
-    lines += _markdown_table(["verdict", "what it means"], rows, figures=False)
+    lines += markdown_table(["verdict", "what it means"], rows)
     lines += ["", _TOLERANCE_NOTE]
     return "\n".join(lines) + "\n"
 
@@ -216,12 +209,3 @@ def _matrix_rows(run: Run) -> list[list[str]]:
         row = [cells.get((class_name, type_name)) for type_name in TYPES]
         rows.append([class_name, *(cell.text if cell else "" for cell in row)])
     return rows
-
-
-def _markdown_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], figures: bool = True
-) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "|---|" + ("---:|" if figures else "---|") * (len(head) - 1)
-    for row in rows:
-        yield "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
