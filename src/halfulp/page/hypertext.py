@@ -19,7 +19,7 @@ from halfulp.page import axes
 from halfulp.page.data import BREAKING, DOCS, DOCUMENTED, Page, count, facts, mark, marks
 from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
-from halfulp.report.html import document, escape
+from halfulp.report.html import document, element, escape, head, table
 from halfulp.spec.differences import Change, Difference
 from halfulp.spec.schemas import Parameter, Schema
 
@@ -150,37 +150,32 @@ def _contents(page: Page) -> Iterator[str]:
 
 
 def _overview(page: Page) -> Iterator[str]:
-    yield '<div class="scroll"><table><caption>Versions</caption><thead><tr>'
-    yield '<th scope="col">version</th><th scope="col">opsets</th>'
-    yield '<th scope="col">since the version before</th></tr></thead><tbody>'
+    rows = []
     for version, opsets, difference in page.overview:
         v = version.since_version
         changed = "the first version"
         if difference is not None:
             anchor = _pair(difference)
             changed = _inline(difference.summary) + f' (<a href="#{anchor}">all</a>)'
-        yield f'<tr><th scope="row"><a href="#v{v}">{v}</a></th><td>{opsets}</td>'
-        yield f"<td>{changed}</td></tr>"
-    yield "</tbody></table></div>"
-    for name, rows in page.type_matrices.items():
-        yield from _types(page, name, rows)
+        first = head(f'<a href="#v{v}">{v}</a>', scope="row")
+        rows.append((first, element("td", opsets), element("td", changed)))
+    heads = ("version", "opsets", "since the version before")
+    yield table(map(head, heads), rows, caption="Versions")
+    for name, types in page.type_matrices.items():
+        yield _types(page, name, types)
 
 
-def _types(page: Page, name: str, rows: list[tuple[str, list[bool]]]) -> Iterator[str]:
+def _types(page: Page, name: str, types: list[tuple[str, list[bool]]]) -> str:
     """A table of the types of a constraint: which version has which."""
-    yield '<div class="scroll"><table class="matrix">'
-    yield f"<caption>Types of {_code(name)}, by version</caption><thead><tr>"
-    yield '<th scope="col">type</th>'
-    for version in reversed(page.versions):
-        v = version.since_version
-        yield f'<th scope="col"><a href="#v{v}">{v}</a></th>'
-    yield "</tr></thead><tbody>"
-    for type_name, present in rows:
-        yield f'<tr><th scope="row">{_code(type_name)}</th>'
-        for there in present:
-            yield f'<td class="{"good" if there else "muted"}">{mark(there)}</td>'
-        yield "</tr>"
-    yield "</tbody></table></div>"
+    since = [version.since_version for version in reversed(page.versions)]
+    heads = [head("type"), *(head(f'<a href="#v{v}">{v}</a>') for v in since)]
+    rows = []
+    for type_name, present in types:
+        marks = ((mark(there), "good" if there else "muted") for there in present)
+        cells = (element("td", sign, class_=kind) for sign, kind in marks)
+        rows.append((head(_code(type_name), scope="row"), *cells))
+    caption = f"Types of {_code(name)}, by version"
+    return table(heads, rows, caption=caption, kind="matrix")
 
 
 def _version(page: Page, version: Schema) -> Iterator[str]:

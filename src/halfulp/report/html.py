@@ -1,13 +1,14 @@
-"""What every HTML page of halfulp shares: its skeleton, its colours, escaping.
+"""What every HTML page of halfulp shares: its skeleton, colours, elements and tables.
 
 Imports nothing of halfulp.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 
-__all__ = ["DARK", "LIGHT", "document", "escape"]
+__all__ = ["DARK", "LIGHT", "document", "element", "escape", "head", "number", "table"]
 
 # Text on every ground has a contrast of at least 4.5 in both schemes (WCAG AA).
 LIGHT = {
@@ -177,3 +178,67 @@ def document(title: str, body: str, *, style: str = "", script: str = "") -> str
 </body>
 </html>
 """
+
+
+def element(tag: str, content: str | None = None, /, **attributes: object) -> str:
+    """Return an element of HTML or SVG.
+
+    Parameters
+    ----------
+    tag : str
+    content : str, optional
+        HTML, too. Default: the element has no end tag of its own.
+    **attributes
+        In their order; ``_`` at the end of a name is left out, other ones are hyphens.
+        Those that are "" are left out, and numbers are as `number` writes them.
+
+    Examples
+    --------
+    >>> element("text", escape("a < b"), class_="small", x=1.50, id="")
+    '<text class="small" x="1.5">a &lt; b</text>'
+    """
+    texts = {
+        name.rstrip("_").replace("_", "-"): number(value)
+        if isinstance(value, float)
+        else str(value)
+        for name, value in attributes.items()
+    }
+    start = tag + "".join(f' {k}="{escape(v)}"' for k, v in texts.items() if v)
+    return f"<{start}/>" if content is None else f"<{start}>{content}</{tag}>"
+
+
+def number(value: float) -> str:
+    """Return a number with at most two places, of which none is a zero in vain."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def head(content: str, kind: str = "", scope: str = "col") -> str:
+    """Return a cell that heads a column, or a row."""
+    return element("th", content, scope=scope, class_=kind)
+
+
+def table(
+    heads: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    caption: str = "",
+    kind: str = "",
+) -> str:
+    """Return a table, which scrolls where it is too wide.
+
+    Parameters
+    ----------
+    heads : iterable of str
+        Cells, as `head` and `element` return them.
+    rows : iterable of iterable of str
+        Such cells.
+    caption : str, optional
+        HTML.
+    kind : str, optional
+        A class.
+    """
+    lines = ["".join(row) for row in (heads, *rows)]
+    titled = element("caption", caption) if caption else ""
+    first, *others = (f"<tr>{line}</tr>\n" for line in lines)
+    content = f"{titled}<thead>\n{first}</thead><tbody>\n{''.join(others)}</tbody>"
+    return element("div", element("table", content, class_=kind), class_="scroll")

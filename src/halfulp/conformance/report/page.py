@@ -30,7 +30,7 @@ from halfulp.conformance.report.summary import (
 from halfulp.conformance.report.terminal import LEGEND
 from halfulp.conformance.results import Result, Run, first_values
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
-from halfulp.report.html import document, escape
+from halfulp.report.html import document, element, escape, head, table
 
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
 # Of a badge or a cell; the other verdicts are bad.
@@ -79,13 +79,12 @@ def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
     yield f'<h2 id="matrix">Classes and types</h2><p>{escape(LEGEND)} '
     yield "A cell shows its cases above.</p>"
     yield '<div class="backends">'
-    for run in runs:
-        yield from _matrix(run)
+    yield from map(_matrix, runs)
     yield "</div><dl>"
     for name in classes_in(runs):
         yield f"<dt>{escape(name)}</dt><dd>{escape(CLASSES[name])}</dd>"
     yield '</dl><h2 id="totals">Verdicts</h2>'
-    yield from _totals(runs)
+    yield _totals(runs)
     yield "<dl>"
     for name, text in VERDICTS.items():
         yield f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
@@ -115,46 +114,48 @@ def _outcome(run: Run) -> str:
     return f"<strong>{escape(run.backend)}</strong>: {what} {' '.join(bad)}"
 
 
-def _totals(runs: Sequence[Run]) -> Iterator[str]:
+def _totals(runs: Sequence[Run]) -> str:
     columns = [totals(run) for run in runs]
-    yield '<div class="scroll"><table><thead><tr><th scope="col">cases</th>'
-    for run in runs:
-        yield f'<th scope="col" class="number">{escape(run.backend)}</th>'
-    yield "</tr></thead><tbody>"
+    heads = [head("cases"), *(head(escape(run.backend), "number") for run in runs)]
+    rows = []
     for word in columns[0]:
-        if any(column[word] for column in columns):
-            figures = "".join(f'<td class="number">{c[word]}</td>' for c in columns)
-            yield f'<tr><th scope="row">{escape(word)}</th>{figures}</tr>'
-    yield "</tbody></table></div>"
+        counts = [column[word] for column in columns]
+        if any(counts):
+            cells = (element("td", str(count), class_="number") for count in counts)
+            rows.append((head(escape(word), scope="row"), *cells))
+    return table(heads, rows)
 
 
-def _matrix(run: Run) -> Iterator[str]:
+def _matrix(run: Run) -> str:
     cells = matrix(run)
-    yield f"<section><h2>{escape(run.backend)}</h2>"
-    yield '<div class="scroll"><table class="matrix"><thead><tr><td></td>'
-    for type_name, short in zip(TYPES, SHORT_TYPES, strict=True):
-        yield f'<th scope="col"><abbr title="{type_name}">{short}</abbr></th>'
-    yield "</tr></thead><tbody>"
+    shown = zip(TYPES, SHORT_TYPES, strict=True)
+    heads = (head(element("abbr", short, title=name)) for name, short in shown)
+    rows = []
     for class_name in classes_in([run]):
-        yield f'<tr><th scope="row">{escape(class_name)}</th>'
+        row = [head(escape(class_name), scope="row")]
         for type_name in TYPES:
             cell = cells.get((class_name, type_name))
-            yield _button(run, class_name, type_name, cell) if cell else "<td></td>"
-        yield "</tr>"
-    yield "</tbody></table></div></section>"
+            button = _button(run, class_name, type_name, cell) if cell else ""
+            row.append(element("td", button))
+        rows.append(row)
+    shown_table = table(("<td></td>", *heads), rows, kind="matrix")
+    return f"<section><h2>{escape(run.backend)}</h2>\n{shown_table}</section>"
 
 
 def _button(run: Run, class_name: str, type_name: str, cell: Cell) -> str:
-    facts = {"backend": run.backend, "class": class_name, "type": type_name}
-    data = " ".join(f'data-{k}="{escape(v)}"' for k, v in facts.items())
     title = (
         f"{class_name}, {type_name}: {cell.exact} of {cell.cases} exact; worst: "
         f"{f'{cell.ulps} ulps' if cell.word == ULPS else cell.word}"
     )
-    colour = _COLOURS.get(cell.word, "bad")
-    return (
-        f'<td><button type="button" class="{colour}" {data} title="{escape(title)}">'
-        f"{escape(cell.text)}</button></td>"
+    return element(
+        "button",
+        escape(cell.text),
+        type="button",
+        class_=_COLOURS.get(cell.word, "bad"),
+        data_backend=run.backend,
+        data_class=class_name,
+        data_type=type_name,
+        title=title,
     )
 
 
