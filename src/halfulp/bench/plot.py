@@ -1,6 +1,6 @@
 """A benchmark as a picture: an SVG that is as wide as the page that shows it.
 
-May import errors, html, cells and results only. Places across are fractions of the
+May import errors, report.html, cells and results only. Places across are fractions of the
 width and sizes of text are pixels, so that a picture is read on a phone as on a desk;
 its colours follow the colour scheme of the page around it.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from halfulp.bench.cells import SMALL_BYTES
 from halfulp.bench.results import HALFULP, RUNTIME, Benchmark, Errors, Measured
 from halfulp.errors import ArgumentError
-from halfulp.report.html import DARK, LIGHT, escape
+from halfulp.report.html import DARK, LIGHT, element, escape, number
 
 # Colours of halfulp, then of peers, with a contrast of 3 on the ground (WCAG AA). Peers
 # are told apart by a name beside them or by dashes too.
@@ -80,13 +80,18 @@ def draw(benchmark: Benchmark, width: str = "720") -> str:
         height, drawn = part(y)
         lines += drawn
         y += height
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
-        f'height="{math.ceil(y) + 6}" role="img" aria-labelledby="t">'
+    titled = element("title", escape(title), id="t")
+    ground = element("rect", class_="paper", width="100%", height="100%", rx=6)
+    whole = element(
+        "svg",
+        _lines([titled, _style(), ground, *lines]),
+        xmlns="http://www.w3.org/2000/svg",
+        width=width,
+        height=math.ceil(y) + 6,
+        role="img",
+        aria_labelledby="t",
     )
-    ground = '<rect class="paper" width="100%" height="100%" rx="6"/>'
-    titled = f'<title id="t">{escape(title)}</title>'
-    return "\n".join([head, titled, _style(), ground, *lines, "</svg>"]) + "\n"
+    return f"{whole}\n"
 
 
 # What draws a part of a picture from a y on, and says how high it is.
@@ -116,18 +121,34 @@ rect{{stroke:none}}polyline{{fill:none!important;stroke-width:2}}{dashes}
 </style>"""
 
 
-def _text(x: str, y: float, words: str, name: str = "", dx: int = 0) -> str:
-    shifted = f' dx="{dx}"' if dx else ""
-    named = f' class="{name}"' if name else ""
-    return f'<text x="{x}" y="{_n(y)}"{shifted}{named}>{escape(words)}</text>'
+def _text(x: str, y: float, words: str, name: str = "", dx: int | str = "") -> str:
+    return element("text", escape(words), x=x, y=y, dx=dx, class_=name)
 
 
 def _across(fraction: float) -> str:
-    return f"{_n(100 * fraction)}%"
+    return f"{number(100 * fraction)}%"
 
 
-def _n(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+def _lines(texts: Iterable[str]) -> str:
+    """What is inside of an element, a line each."""
+    return "".join(f"\n{text}" for text in texts) + "\n"
+
+
+def _frame(y: float, start: float, width: float, height: float, inside: list[str]) -> str:
+    """A picture inside of another, whose texts may reach out of it."""
+    return element(
+        "svg",
+        _lines(inside),
+        x=f"{start}%",
+        y=y,
+        width=f"{width}%",
+        height=height,
+        overflow="visible",
+    )
+
+
+def _rule(kind: str, **places: object) -> str:
+    return element("line", class_=kind, **places)
 
 
 def _legend(names: Sequence[str], marks: Sequence[str]) -> _Part:
@@ -137,17 +158,19 @@ def _legend(names: Sequence[str], marks: Sequence[str]) -> _Part:
         lines = []
         for i, (name, mark) in enumerate(zip(names, marks, strict=True)):
             x, at = 2 + 48 * (i % 2), y + 14 + 18 * (i // 2)
-            swatch = (
-                f'<svg x="{x}%" y="{_n(at - 10)}" width="24" height="12">{mark}</svg>'
-            )
+            swatch = element("svg", mark, x=f"{x}%", y=at - 10, width=24, height=12)
             lines.append(swatch + _text(f"{x}%", at, name, dx=30))
         return 18 * math.ceil(len(names) / 2) + 8, lines
 
     return drawn
 
 
-def _bar(series: int) -> str:
-    return f'<rect class="s{series}" width="24" height="10"/>'
+def _bar(series: int, **places: object) -> str:
+    return element("rect", class_=f"s{series}", **places)
+
+
+def _swatch(series: int) -> str:
+    return _bar(series, width=24, height=10)
 
 
 def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
@@ -166,7 +189,9 @@ def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
     def at(value: float) -> float:
         return value / greatest
 
-    ticks = {at(i / 2): f"{_n(i / 2)}{TIMES}" for i in range(1, int(2 * greatest) + 1)}
+    ticks = {
+        at(i / 2): f"{number(i / 2)}{TIMES}" for i in range(1, int(2 * greatest) + 1)
+    }
 
     def bars(row: Measured) -> Iterator[tuple[float, float, int, str]]:
         yield 0, at(row.of_limit), 0, ""
@@ -180,7 +205,7 @@ def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
     axis = {0.0: "0", **ticks}
     plural = "s" * (threads > 1)
     title = f"Speed of {threads} thread{plural}, as a multiple of the limit"
-    legend = _legend(["halfulp", "the fastest peer"], [_bar(0), _bar(1)])
+    legend = _legend(["halfulp", "the fastest peer"], [_swatch(0), _swatch(1)])
     return title, [
         legend,
         *(panel(axis, at(1), "the limit: numpy.vdot") for panel in panels),
@@ -210,7 +235,7 @@ def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
         return math.log(value / least) / span
 
     axis = {
-        at(factor * 10.0**power): f"{_n(factor * 10.0**power)}{TIMES}"
+        at(factor * 10.0**power): f"{number(factor * 10.0**power)}{TIMES}"
         for power in range(-3, 6)
         for factor in (1, 2, 5)
         if 0 <= at(factor * 10.0**power) <= 1
@@ -230,7 +255,7 @@ def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
                 cells.setdefault(row.cell, []).append(bar(row))
         parts.append(_bars(type_name, cells)(axis, at(1), "as fast as without"))
     names = [f"{count} thread{'s' * (count > 1)}" for count in threads]
-    marks = [_bar(i) for i in range(len(threads))]
+    marks = [_swatch(i) for i in range(len(threads))]
     title = (
         "Inside ONNX Runtime: the speed of a session with halfulp's library, as a "
         "multiple of one without"
@@ -251,40 +276,28 @@ def _bars(
                 middle = row + 6.5 * len(bars)
                 labels.append(_text(f"{_LABELS}%", top + middle + 4, cell, "end"))
                 for start, end, series, words in bars:
-                    inside.append(
-                        f'<rect class="s{series}" x="{_across(start)}" y="{_n(row)}" '
-                        f'width="{_across(end - start)}" height="11"/>'
-                    )
+                    x, width = _across(start), _across(end - start)
+                    inside.append(_bar(series, x=x, y=row, width=width, height=11))
                     if words:
-                        inside.append(
-                            _text(_across(end), row + 10, words, "small over", 4)
-                        )
+                        at = row + 10
+                        inside.append(_text(_across(end), at, words, "small over", 4))
                     row += 13
                 row += 6
             grid = [
-                f'<line class="line" x1="{_across(x)}" x2="{_across(x)}" y2="{_n(row)}"/>'
-                for x in axis
+                _rule(kind, x1=_across(x), x2=_across(x), y2=row)
+                for kind, x in (*(("line", x) for x in axis), ("at", line))
             ]
-            limit = f'<line class="at" x1="{_across(line)}" x2="{_across(line)}" '
-            limit += f'y2="{_n(row)}"/>'
             numbers = [
                 _text(_across(x), row + 14, text, "small muted middle")
                 for x, text in axis.items()
             ]
             side = "" if line < 0.3 else "end" if line > 0.7 else "middle"
             named = _text(_across(line), -5, name, f"small {side}".rstrip())
-            frame = f'<svg x="{_START}%" y="{_n(top)}" width="{_SPAN}%" '
-            frame += f'height="{_n(row + 20)}" overflow="visible">'
+            drawn = [*grid, *inside, *numbers, named]
             return row + 54, [
                 _text("2%", y + 16, title, "type"),
                 *labels,
-                frame,
-                *grid,
-                limit,
-                *inside,
-                *numbers,
-                named,
-                "</svg>",
+                _frame(top, _START, _SPAN, row + 20, drawn),
             ]
 
         return drawn
@@ -313,28 +326,25 @@ def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
             points = sorted((r.n, max(r.ulps)) for r in here if r.who == who)
             if points:
                 places = " ".join(
-                    f"{_n(1000 * across(n))},{_n(_down(ulps, decades))}"
+                    f"{number(1000 * across(n))},{number(_down(ulps, decades))}"
                     for n, ulps in points
                 )
-                ours = " halfulp" * (who == HALFULP)
-                lines.append(
-                    f'<polyline class="s{i}{ours}" vector-effect="non-scaling-stroke" '
-                    f'points="{places}"/>'
-                )
-        return _lines(f"{type_name}, {values}", lines, sizes, across, decades)
+                lines.append(_line(who, i, places, "non-scaling-stroke"))
+        return _curves(f"{type_name}, {values}", lines, sizes, across, decades)
 
     names = [HALFULP, *peers]
-    marks = [
-        f'<polyline class="s{series[who]}{" halfulp" * (who == HALFULP)}" '
-        'points="0,6 24,6"/>'
-        for who in names
-    ]
+    marks = [_line(who, series[who], "0,6 24,6") for who in names]
     kinds = dict.fromkeys((row.type, row.values) for row in present)
     title = "Greatest error of a sum of squares, in ulps, by its number of elements"
     return title, [_legend(names, marks), *(panel(*kind) for kind in kinds)]
 
 
-def _lines(
+def _line(who: str, series: int, points: str, effect: str = "") -> str:
+    kind = f"s{series}{' halfulp' * (who == HALFULP)}"
+    return element("polyline", class_=kind, vector_effect=effect, points=points)
+
+
+def _curves(
     title: str,
     lines: Iterable[str],
     sizes: Sequence[int],
@@ -349,8 +359,7 @@ def _lines(
         grid, labels = [], []
         for power in range(decades + 1):
             place = height - _DECADE * power
-            at = _n(place)
-            grid.append(f'<line class="line" x2="100%" y1="{at}" y2="{at}"/>')
+            grid.append(_rule("line", x2="100%", y1=place, y2=place))
             exponent = round(math.log10(_LEAST_ULPS)) + power
             labels.append(
                 _text(
@@ -361,8 +370,7 @@ def _lines(
                 )
             )
         below = _down(0.5, decades)
-        half = _n(below)
-        grid.append(f'<line class="at" x2="100%" y1="{half}" y2="{half}"/>')
+        grid.append(_rule("at", x2="100%", y1=below, y2=below))
         numbers = [
             _text(
                 _across(across(n)),
@@ -372,21 +380,21 @@ def _lines(
             )
             for n in sizes
         ]
-        frame = f'<svg x="{_LINES_START}%" y="{_n(top)}" width="{_LINES_SPAN}%" '
-        frame += f'height="{height + 20}" overflow="visible">'
-        stretched = f'<svg width="100%" height="{height}" viewBox="0 0 1000 {height}" '
-        stretched += 'preserveAspectRatio="none" overflow="visible">'
+        stretched = element(
+            "svg",
+            _lines(lines),
+            width="100%",
+            height=height,
+            viewBox=f"0 0 1000 {height}",
+            preserveAspectRatio="none",
+            overflow="visible",
+        )
+        half = _text("0", below + 14, "half an ulp", "small over", 3)
+        inside = [*grid, stretched, half, *numbers]
         return height + 58, [
             _text("2%", y + 16, title, "type"),
             *labels,
-            frame,
-            *grid,
-            stretched,
-            *lines,
-            "</svg>",
-            _text("0", below + 14, "half an ulp", "small over", 3),
-            *numbers,
-            "</svg>",
+            _frame(top, _LINES_START, _LINES_SPAN, height + 20, inside),
         ]
 
     return drawn

@@ -1,6 +1,6 @@
 """Which axis goes: a small reduction, drawn and in words.
 
-May import halfulp's faces, and html. The CSS takes the colours of html from variables.
+May import halfulp's faces, and report.html, whose colours the CSS takes from variables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import halfulp
-from halfulp.report.html import escape
+from halfulp.report.html import element, escape
 
 STYLE = """\
 .axes { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; margin: 1rem 0; }
@@ -110,11 +110,16 @@ def _figure(one: Reduction) -> str:
         f"{_DATA.shape} \N{RIGHTWARDS ARROW} {one.kept}, "
         f"or {one.dropped} with <code>keepdims = 0</code>"
     )
-    return (
-        f'<figure><svg viewBox="-1 -1 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" aria-label="{escape(words)}">\n'
-        f"{''.join(drawn)}</svg><figcaption>{caption}</figcaption></figure>\n"
+    picture = element(
+        "svg",
+        "\n" + "".join(f"{each}\n" for each in drawn),
+        viewBox=f"-1 -1 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=words,
     )
+    return element("figure", picture + element("figcaption", caption)) + "\n"
 
 
 def _cells(values: Any, x: float, y: float, one: Reduction) -> Iterator[str]:
@@ -122,11 +127,9 @@ def _cells(values: Any, x: float, y: float, one: Reduction) -> Iterator[str]:
     for (i, j), value in np.ndenumerate(values):
         first = one.axes is None or (j == 0 if one.axes == (0,) else i == 0)
         left, top = x + j * _WIDE, y + i * _HIGH
-        name = ' class="set"' if first else ""
-        yield (
-            f'<rect{name} x="{left}" y="{top}" width="{_WIDE}" height="{_HIGH}"/>'
-            f'<text x="{left + _WIDE / 2:g}" y="{top + _HIGH / 2 + 5:g}">{value}</text>\n'
-        )
+        name, x0, y0 = "set" if first else "", left + _WIDE / 2, top + _HIGH / 2 + 5
+        box = element("rect", class_=name, x=left, y=top, width=_WIDE, height=_HIGH)
+        yield box + element("text", str(value), x=x0, y=y0)
 
 
 def _arrow(x: float, y: float, across: int, down: int) -> str:
@@ -135,7 +138,7 @@ def _arrow(x: float, y: float, across: int, down: int) -> str:
     x1, y1 = x + (_WAY - 4) * across, y + (_WAY - 4) * down
     back = [(x1 - 5 * across + s * down, y1 - 5 * down + s * across) for s in (-4, 4)]
     (ax, ay), (bx, by) = back
-    return (
-        f'<path d="M{x0:g} {y0:g}L{x1:g} {y1:g}'
-        f'M{ax:g} {ay:g}L{x1:g} {y1:g}L{bx:g} {by:g}"/>\n'
+    return element(
+        "path",
+        d=f"M{x0:g} {y0:g}L{x1:g} {y1:g}M{ax:g} {ay:g}L{x1:g} {y1:g}L{bx:g} {by:g}",
     )
