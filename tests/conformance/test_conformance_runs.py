@@ -42,13 +42,14 @@ from halfulp.conformance.results import Run, result_of
 from halfulp.conformance.runner import run_cases
 from halfulp.conformance.verdicts import EXACT, VERDICTS
 from halfulp.records import load
+from halfulp.reductions import SUM_SQUARE
 from oracle import bits
 
 TESTS = Path(__file__).parents[1] / "tools"
 OURS = ("halfulp", "onnxruntime+halfulp")
 
-VECTOR = Case("test_vector", "ReduceSumSquare", "random", 18, np.float32([3, 4]))
-SCALAR = Case("test_scalar", "ReduceSumSquare", "rank0", 18, np.float32(3))
+VECTOR = Case("test_vector", SUM_SQUARE, "random", 18, np.float32([3, 4]))
+SCALAR = Case("test_scalar", SUM_SQUARE, "rank0", 18, np.float32(3))
 
 
 @pytest.fixture(autouse=True)
@@ -255,7 +256,7 @@ def test_verify_runs_a_case_by_its_name_and_tells_all_about_it(
     for text in (
         "off by 1 ulp: element",
         case.node,
-        explain(case.exact, case.expected, place),
+        explain(case.unrounded, case.expected, place),
         f"expected {right!s} (0x{int(bits(right)):08x})",
         f"(0x{int(bits(right)) + 1:08x})",
         *(line[0] for line in lines_of(case, place)),
@@ -507,7 +508,7 @@ def test_the_page_explains_the_worst_element_with_its_row_and_fits_a_phone(
     assert case.expected is not None
     count = case.data.size // case.expected.size
     assert lines[-1][0].endswith(str([result.verdict.worst[0], count - 1]))
-    wanted = [explain(case.exact, case.expected, result.verdict.worst), case.about]
+    wanted = [explain(case.unrounded, case.expected, result.verdict.worst), case.about]
     wanted += [case.node, case.source, f"--case {case.name}"]
     for line in lines:
         wanted += line[:3]

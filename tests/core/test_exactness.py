@@ -9,6 +9,7 @@ import pytest
 
 import halfulp
 from halfulp.conformance.cases import hard_rows
+from halfulp.conformance.cases.preimages import terms_that_sum_to
 from oracle import (
     BFLOAT16,
     FLOATS,
@@ -131,14 +132,13 @@ def test_long_rows_straddle_every_block(
 
 
 def _around_a_midpoint(odd: int, missing: int, small: int, count: int) -> list[float]:
-    """Terms of which the first miss the midpoint 1 + odd * 2^-53 by 2^missing.
+    """Elements of which the first miss the midpoint 1 + odd * 2^-53 by 2^missing.
 
     Each of the others has a square just below 2^small, which is lost beside the low
     part of the first; together they pass the midpoint.
     """
-    rest = hard_rows.squares_that_sum_to(
-        (odd << 67) - 2 ** (120 + missing), np.dtype(np.float64), 20
-    )
+    total = (odd << 67) - 2 ** (120 + missing)
+    rest = terms_that_sum_to("square", total, "float64", 20)
     first = [1.0, *(root * 2.0**-60 for root in rest)]
     terms = first + [np.sqrt(0.98 * 2.0**small)] * (count - len(first))
     assert expected(np.array(terms)) == expected(np.array(first)) + 2.0**-52

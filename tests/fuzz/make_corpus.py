@@ -54,8 +54,8 @@ def _models() -> dict[str, bytes]:
     }
     for form in ("absent", "empty name", "const", "node", "input", "default"):
         axes = [-1] if form not in ("absent", "empty name") else None
-        texts[form.replace(" ", "_")] = reduce_model(DATA, axes=axes, form=form)[0]
-    texts["attribute"] = reduce_model(DATA, opset=11, axes=[0, 1], form="attr")[0]
+        texts[form.replace(" ", "_")] = reduce_model(DATA, axes=axes, axes_form=form)[0]
+    texts["attribute"] = reduce_model(DATA, opset=11, axes=[0, 1], axes_form="attr")[0]
     for case in reports("reject"):
         texts[f"rejected_{case['opset']}_{case['axes_form']}"] = report_model(case)[0]
     return {name: proto.SerializeToString() for name, proto in texts.items()}

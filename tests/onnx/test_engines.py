@@ -74,7 +74,9 @@ def test_every_type_and_opset(
     data = arrays(rng, DTYPES[name], SHAPE)
     for axes in ([], [1], [-1, 0], [2, 2, -1, 1]):
         form = "attr" if opset < 18 else "input"
-        proto, feeds = reduce_model(data, opset=opset, axes=axes, form=form, keepdims=0)
+        proto, feeds = reduce_model(
+            data, opset=opset, axes=axes, axes_form=form, keepdims=0
+        )
         axis = tuple({a % 3 for a in axes}) or None
         assert_same_bits(run(proto, feeds)["reduced"], expected(data, axis))
 
@@ -88,7 +90,7 @@ def test_axes_as_attribute(
     data = np.arange(24, dtype=np.float32).reshape(SHAPE)
     form = "absent" if axes is None else "attr"
     proto, feeds = reduce_model(
-        data, opset=opset, axes=axes, form=form, keepdims=keepdims
+        data, opset=opset, axes=axes, axes_form=form, keepdims=keepdims
     )
     axis = tuple({a % 3 for a in axes}) if axes else None
     want = expected(data, axis, keepdims=keepdims != 0)
@@ -109,7 +111,7 @@ def test_axes_as_input(
             data,
             opset=opset,
             axes=axes,
-            form=form,
+            axes_form=form,
             keepdims=keepdims,
             noop_with_empty_axes=noop,
         )
@@ -120,7 +122,9 @@ def test_axes_as_input(
 @pytest.mark.parametrize("form", ["absent", "empty name"])
 @pytest.mark.parametrize("noop", [0, 1])
 def test_absent_axes(form: str, noop: int, run: _Run) -> None:
-    proto, feeds = reduce_model(DATA, form=form, keepdims=0, noop_with_empty_axes=noop)
+    proto, feeds = reduce_model(
+        DATA, axes_form=form, keepdims=0, noop_with_empty_axes=noop
+    )
     want = expected(DATA, () if noop else None)
     assert_same_bits(run(proto, feeds)["reduced"], want)
 
@@ -132,7 +136,7 @@ def test_rank_0_is_squared(name: str, keepdims: int, engine: str, run: _Run) -> 
     data = np.array(3, DTYPES[name])
     for form, opset in (("absent", 13), ("absent", 18), ("input", 18)):
         proto, feeds = reduce_model(
-            data, opset=opset, axes=[], form=form, keepdims=keepdims
+            data, opset=opset, axes=[], axes_form=form, keepdims=keepdims
         )
         assert_same_bits(run(proto, feeds)["reduced"], np.array(9, DTYPES[name]))
 
@@ -146,7 +150,7 @@ def test_empty_sets_sum_to_0(
     needs(engine, name)
     data = np.zeros((2, 0, 4), DTYPES[name])
     axes = [] if axis is None else [axis]
-    proto, feeds = reduce_model(data, axes=axes, form="const", keepdims=keepdims)
+    proto, feeds = reduce_model(data, axes=axes, axes_form="const", keepdims=keepdims)
     want = expected(data, axis, keepdims=bool(keepdims))
     assert_same_bits(run(proto, feeds)["reduced"], want)
 

@@ -40,7 +40,7 @@ def test_node_test_of_onnx(name: str, node_tests: type[unittest.TestCase]) -> No
 
 
 def test_a_prepared_model_runs_any_number_of_times() -> None:
-    proto, _ = reduce_model(DATA, axes=[1], form="input", keepdims=0)
+    proto, _ = reduce_model(DATA, axes=[1], axes_form="input", keepdims=0)
     rep = backend.prepare(proto)
     for inputs in ([DATA, [1]], (DATA, np.array([1])), {"data": DATA, "axes": [1]}):
         outputs = rep.run(inputs)
@@ -49,7 +49,7 @@ def test_a_prepared_model_runs_any_number_of_times() -> None:
 
 
 def test_inputs_with_defaults_may_be_left_out() -> None:
-    proto, _ = reduce_model(DATA, axes=[1], form="default", keepdims=0)
+    proto, _ = reduce_model(DATA, axes=[1], axes_form="default", keepdims=0)
     rep = backend.prepare(proto)
     assert rep.run([DATA])[0].tolist() == [5, 50]
     assert rep.run([DATA, [0]])[0].tolist() == [9, 17, 29]

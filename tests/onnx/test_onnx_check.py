@@ -58,7 +58,7 @@ def test_what_axes_mean_in_words(case: Any) -> None:
         np.zeros((1,) * len(shape), np.float32),
         opset=opset,
         axes=axes,
-        form=form,
+        axes_form=form,
         noop_with_empty_axes=noop,
     )
     declared = onnx.helper.make_tensor_value_info("data", 1, shape)
@@ -332,7 +332,7 @@ def test_a_function_is_listed_once_for_each_kind_of_call() -> None:
 
 
 def test_a_model_is_not_changed() -> None:
-    proto, _ = reduce_model(DATA, axes=[-1], form="const")
+    proto, _ = reduce_model(DATA, axes=[-1], axes_form="const")
     before = proto.SerializeToString()
     check_model(proto)
     assert proto.SerializeToString() == before
@@ -361,7 +361,7 @@ def test_errors_are_found_exactly_where_a_run_refuses(
         np.ones(shape, DTYPES[dtype]),
         opset=opset,
         axes=axes,
-        form=form,
+        axes_form=form,
         keepdims=keepdims,
         noop_with_empty_axes=noop,
     )

@@ -188,7 +188,7 @@ def test_every_type_is_converted_or_refused(old: int, new: int, type_name: str) 
     form = "const" if old == 18 else "attr"
     if type_name == "bfloat16" and old < 13:
         return
-    proto, feeds = reduce_model(data, opset=old, axes=[1], form=form)
+    proto, feeds = reduce_model(data, opset=old, axes=[1], axes_form=form)
     if type_name == "bfloat16" and new < 13:
         message = rf"'reduced'.* bfloat16, not .* {version_for(new)}; allowed: float16"
         with pytest.raises(halfulp.UnsupportedTypeError, match=message):
@@ -206,7 +206,7 @@ def test_squares_alone_have_the_same_bits(
     bits = rng.integers(0, 256, 4000 * dtype.itemsize, np.uint8)
     data = bits.view(dtype)
     opset = 13
-    proto, feeds = reduce_model(data, form="absent", noop_with_empty_axes=1)
+    proto, feeds = reduce_model(data, axes_form="absent", noop_with_empty_axes=1)
     result = convert_opset(proto, opset)
     assert [node.op_type for node in result.graph.node] == ["Mul"]
     got = run_model(result, feeds)["reduced"]
@@ -219,7 +219,7 @@ def test_squares_alone_have_the_same_bits(
 def test_squares_alone_need_a_mul_of_the_type() -> None:
     """Mul-1 and Mul-6 take fewer types than ReduceSumSquare-1."""
     data = np.array([[1, 2]], np.int64)
-    proto, feeds = reduce_model(data, form="absent", noop_with_empty_axes=1)
+    proto, feeds = reduce_model(data, axes_form="absent", noop_with_empty_axes=1)
     assert_same_bits(run_model(convert_opset(proto, 6), feeds)["reduced"], data * data)
     with pytest.raises(halfulp.UnsupportedTypeError, match=r"int64\), not .* in Mul-1"):
         convert_opset(proto, 5)
@@ -334,7 +334,7 @@ def test_all_that_a_node_has_besides_stays() -> None:
 def test_only_the_number_changes_where_no_version_does(old: int, new: int) -> None:
     form = "const" if old == 18 else "attr"
     data = np.ones((2, 3), np.float32)
-    proto, _ = reduce_model(data, opset=old, axes=[1, 1], form=form)
+    proto, _ = reduce_model(data, opset=old, axes=[1, 1], axes_form=form)
     proto.ir_version = 9
     result = convert_opset(proto, new)
     proto.opset_import[0].version = new
@@ -348,7 +348,7 @@ def test_only_the_number_changes_where_no_version_does(old: int, new: int) -> No
 def test_the_ir_version_is_kept_unless_the_opset_needs_more(
     ir_version: int, old: int, new: int, want: int
 ) -> None:
-    proto, _ = reduce_model(np.ones((2, 3), np.float32), opset=old, form="absent")
+    proto, _ = reduce_model(np.ones((2, 3), np.float32), opset=old, axes_form="absent")
     proto.ir_version = ir_version
     assert convert_opset(proto, new).ir_version == want
 
@@ -356,7 +356,7 @@ def test_the_ir_version_is_kept_unless_the_opset_needs_more(
 def test_negative_axes_are_not_left_to_versions_that_do_not_promise_them() -> None:
     data = np.ones((2, 3, 4), np.float32)
     for opset, form in ((18, "const"), (13, "attr"), (11, "attr")):
-        proto, _ = reduce_model(data, opset=opset, axes=[-1, 2, 0, -3], form=form)
+        proto, _ = reduce_model(data, opset=opset, axes=[-1, 2, 0, -3], axes_form=form)
         done = convert(proto, 10)
         axes = next(a for a in done.model.graph.node[-1].attribute if a.name == "axes")
         assert list(axes.ints) == [2, 0]
@@ -632,7 +632,7 @@ def test_an_opset_unknown_to_onnx_is_refused() -> None:
 
 
 def test_the_other_name_of_the_domain() -> None:
-    proto, feeds = reduce_model(np.ones((2, 3), np.float32), axes=[1], form="const")
+    proto, feeds = reduce_model(np.ones((2, 3), np.float32), axes=[1], axes_form="const")
     proto.opset_import[0].domain = proto.graph.node[0].domain = "ai.onnx"
     for target in (11, 13, 17):
         result = convert_opset(proto, target)
@@ -660,7 +660,7 @@ def test_models_without_the_operator_or_the_domain() -> None:
 
 
 def hostile() -> dict[str, Any]:
-    proto, _ = reduce_model(np.ones((2, 3), np.float32), axes=[1], form="const")
+    proto, _ = reduce_model(np.ones((2, 3), np.float32), axes=[1], axes_form="const")
     negative, cyclic, huge = (onnx.ModelProto() for _ in range(3))
     negative.CopyFrom(proto)
     negative.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -5
@@ -696,7 +696,7 @@ def test_training_information_is_refused() -> None:
 
 
 def test_axes_out_of_range_are_an_error_before_anything() -> None:
-    proto, _ = reduce_model(np.ones(3, np.float32), axes=[1], form="const")
+    proto, _ = reduce_model(np.ones(3, np.float32), axes=[1], axes_form="const")
     with pytest.raises(halfulp.AxesError, match="axis 1 is out of range for rank 1"):
         convert_opset(proto, 13)
 
@@ -735,7 +735,7 @@ def test_verify_tells_what_was_compared() -> None:
 
 @pytest.mark.parametrize("change", ["axes", "keepdims", "type", "last bit"])
 def test_verify_finds_what_a_conversion_changed(change: str) -> None:
-    proto, _ = reduce_model(np.ones((3, 3), np.float32), axes=[1], form="const")
+    proto, _ = reduce_model(np.ones((3, 3), np.float32), axes=[1], axes_form="const")
     result = convert_opset(proto, 13)
     node = result.graph.node[0]
     if change == "axes":
@@ -750,7 +750,7 @@ def test_verify_finds_what_a_conversion_changed(change: str) -> None:
     else:
         # The sum of the squares as onnx rounds it.
         result = convert_opset(
-            reduce_model(np.ones((3, 3), np.float32), axes=[1], form="input")[0], 13
+            reduce_model(np.ones((3, 3), np.float32), axes=[1], axes_form="input")[0], 13
         )
         result.graph.input.pop()
         axes = onnx.numpy_helper.from_array(np.array([1]), "axes")

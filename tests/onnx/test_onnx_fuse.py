@@ -82,7 +82,7 @@ def sum_of_squares(
         x,
         opset=opset,
         axes=values,
-        form=form,
+        axes_form=form,
         keepdims=keepdims,
         noop_with_empty_axes=noop,
     )
@@ -475,7 +475,7 @@ def test_fusing_what_was_expanded_gives_the_model_back(
     form, values, noop = AXES[axes]
     x = rng.integers(-3, 4, SHAPE).astype(np.float32)
     proto, feeds = reduce_model(
-        x, opset=opset, axes=values, form=form, noop_with_empty_axes=noop
+        x, opset=opset, axes=values, axes_form=form, noop_with_empty_axes=noop
     )
     proto.graph.node[-1].name = "the sum"
     expanded, report = expand(proto)

@@ -110,7 +110,7 @@ def test_agrees_with_onnx_where_axes_are_known(
         np.zeros((), np.float32),
         opset=opset,
         axes=axes,
-        form=form,
+        axes_form=form,
         keepdims=int(keepdims),
         noop_with_empty_axes=int(noop) if opset == 18 else None,
     )
@@ -219,7 +219,7 @@ def test_a_default_that_a_caller_may_override_says_nothing(
 ) -> None:
     """Before IR version 4 every constant was such an input."""
     proto, _ = reduce_model(
-        np.zeros((2, 3), np.float32), axes=[1], form="default", keepdims=0
+        np.zeros((2, 3), np.float32), axes=[1], axes_form="default", keepdims=0
     )
     proto.ir_version = ir_version
     assert inferred(proto)["reduced"] == ((2,) if known else None)
@@ -229,7 +229,7 @@ def test_a_default_that_a_caller_may_override_says_nothing(
 def test_axes_out_of_range_are_an_error(opset: int) -> None:
     form = "const" if opset == 18 else "attr"
     data = np.zeros((2, 3), np.float32)
-    proto, _ = reduce_model(data, opset=opset, axes=[2], form=form)
+    proto, _ = reduce_model(data, opset=opset, axes=[2], axes_form=form)
     with pytest.raises(halfulp.AxesError, match=f"ReduceSumSquare-{opset}.*axis 2"):
         infer_shapes(proto)
 
@@ -265,7 +265,7 @@ def test_what_is_inferred_is_true_when_the_model_runs(data: Any) -> None:
     proto, feeds = reduce_model(
         np.ones(shape, np.float32),
         axes=axes,
-        form=form,
+        axes_form=form,
         keepdims=keepdims,
         noop_with_empty_axes=noop,
     )

@@ -22,7 +22,9 @@ def run(proto: Any, feeds: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("opset", [1, 11, 13, 17])
 def test_versions_with_an_attribute(opset: int) -> None:
-    proto, feeds = reduce_model(WITNESS, opset=opset, axes=[1], form="attr", keepdims=0)
+    proto, feeds = reduce_model(
+        WITNESS, opset=opset, axes=[1], axes_form="attr", keepdims=0
+    )
     assert_same_bits(run(proto, feeds)[0], expected(WITNESS, 1))
     proto, feeds = reduce_model(WITNESS, opset=opset)
     assert_same_bits(run(proto, feeds)[0], expected(WITNESS, keepdims=True))
@@ -31,14 +33,16 @@ def test_versions_with_an_attribute(opset: int) -> None:
 @pytest.mark.parametrize("opset", [18, 21, 28])
 @pytest.mark.parametrize("form", ["input", "const", "node"])
 def test_the_version_with_an_input(opset: int, form: str) -> None:
-    proto, feeds = reduce_model(WITNESS, opset=opset, axes=[-1], form=form, keepdims=0)
+    proto, feeds = reduce_model(
+        WITNESS, opset=opset, axes=[-1], axes_form=form, keepdims=0
+    )
     assert_same_bits(run(proto, feeds)[0], expected(WITNESS, 1))
 
 
 @pytest.mark.parametrize("form", ["absent", "empty name"])
 @pytest.mark.parametrize("noop", [0, 1])
 def test_empty_axes(form: str, noop: int) -> None:
-    proto, feeds = reduce_model(WITNESS, form=form, noop_with_empty_axes=noop)
+    proto, feeds = reduce_model(WITNESS, axes_form=form, noop_with_empty_axes=noop)
     want = expected(WITNESS, () if noop else None, keepdims=True)
     assert_same_bits(run(proto, feeds)[0], want)
 
@@ -80,7 +84,7 @@ def test_attributes_of_a_function() -> None:
 
 
 def test_a_node_that_breaks_its_rules_is_refused_with_the_evaluator() -> None:
-    proto, _ = reduce_model(DATA, axes=[1], form="attr")
+    proto, _ = reduce_model(DATA, axes=[1], axes_form="attr")
     with pytest.raises(ModelError, match=r"node \(output 'reduced'\).*not an attribute"):
         ReferenceEvaluator(proto, new_ops=[ReduceSumSquare])
 
@@ -98,7 +102,7 @@ def test_a_node_that_breaks_its_rules_is_refused_with_the_evaluator() -> None:
 def test_errors_at_run_time(
     feeds: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    proto, good = reduce_model(DATA, axes=[1], form="input")
+    proto, good = reduce_model(DATA, axes=[1], axes_form="input")
     proto.graph.node[0].name = "rss"
     place = r"node 'rss' \(ReduceSumSquare-18, opset 18\): "
     with pytest.raises(error, match=place + ".*" + words):

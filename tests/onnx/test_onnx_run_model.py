@@ -24,7 +24,7 @@ EXACT = np.float32(16777218)
 def test_a_later_opset_than_any_known_means_version_18(opset: int, noop: int) -> None:
     for axes in ([], [1]):
         proto, feeds = reduce_model(
-            DATA, opset=opset, axes=axes, form="const", noop_with_empty_axes=noop
+            DATA, opset=opset, axes=axes, axes_form="const", noop_with_empty_axes=noop
         )
         axis = tuple(axes) if axes or noop else None
         want = expected(DATA, axis, keepdims=True)
@@ -32,7 +32,7 @@ def test_a_later_opset_than_any_known_means_version_18(opset: int, noop: int) ->
 
 
 def test_fed_axes_replace_their_default() -> None:
-    proto, feeds = reduce_model(DATA, axes=[7], form="default", keepdims=0)
+    proto, feeds = reduce_model(DATA, axes=[7], axes_form="default", keepdims=0)
     result = run_model(proto, feeds | {"axes": [1]})["reduced"]
     assert_same_bits(result, expected(DATA, 1))
 
@@ -40,7 +40,7 @@ def test_fed_axes_replace_their_default() -> None:
 @pytest.mark.parametrize("domain", ["", "ai.onnx"])
 @pytest.mark.parametrize("imported", ["", "ai.onnx"])
 def test_both_names_of_the_domain_of_onnx(domain: str, imported: str) -> None:
-    proto, feeds = reduce_model(WITNESS, opset=13, axes=[1], form="attr", keepdims=0)
+    proto, feeds = reduce_model(WITNESS, opset=13, axes=[1], axes_form="attr", keepdims=0)
     proto.graph.node[0].domain = domain
     proto.opset_import[0].domain = imported
     assert run_model(proto, feeds)["reduced"].tolist() == [EXACT, EXACT]
@@ -53,7 +53,7 @@ def test_equal_opset_imports_count_once() -> None:
 
 
 def test_model_as_path_bytes_and_proto_which_stays_unchanged(tmp_path: Path) -> None:
-    proto, feeds = reduce_model(WITNESS, axes=[1], form="const")
+    proto, feeds = reduce_model(WITNESS, axes=[1], axes_form="const")
     before = proto.SerializeToString(deterministic=True)
     path = tmp_path / "model.onnx"
     onnx.save(proto, path)
@@ -297,7 +297,7 @@ def test_operators_of_a_model_give_infinities_without_warnings() -> None:
 
 def test_large_initializers_and_external_data(tmp_path: Path) -> None:
     weights = np.ones((200, 300), np.float32)
-    proto, _ = reduce_model(weights, axes=[1], form="const", keepdims=0)
+    proto, _ = reduce_model(weights, axes=[1], axes_form="const", keepdims=0)
     tensor = onnx.numpy_helper.from_array(weights, "data")
     proto.graph.initializer.append(tensor)
     path = tmp_path / "model.onnx"

@@ -109,7 +109,7 @@ def test_a_node_is_refused_before_anything_runs(case: str, ran: list[str]) -> No
 
 
 def test_axes_as_an_input_without_name_are_refused_before_18() -> None:
-    proto, feeds = reduce_model(DATA, opset=11, form="empty name")
+    proto, feeds = reduce_model(DATA, opset=11, axes_form="empty name")
     words = "ReduceSumSquare-11", "has 2 inputs", "before opset 18 axes is an attribute"
     refuse(proto, feeds, ModelError, *words)
 
@@ -179,7 +179,7 @@ def test_the_rank_of_a_fed_input_is_used(ran: list[str]) -> None:
 
 
 def test_a_default_that_may_be_replaced_does_not_refuse_a_model() -> None:
-    proto, feeds = reduce_model(DATA, axes=[5], form="default")
+    proto, feeds = reduce_model(DATA, axes=[5], axes_form="default")
     rep = backend.prepare(proto)
     assert rep.run({"data": DATA, "axes": [1]})[0].tolist() == [[5], [50]]
     refuse(proto, feeds, AxesError, "axis 5 is out of range")
@@ -568,7 +568,7 @@ def test_functions_nested_too_deep_are_refused(depth: int) -> None:
 
 def test_random_bytes_and_damaged_models_give_errors_of_halfulp_only() -> None:
     random_ = random.Random(20240229)
-    protos = [reduce_model(DATA, axes=[1], form="const")[0]]
+    protos = [reduce_model(DATA, axes=[1], axes_form="const")[0]]
     feeds: dict[str, Any] = {"x": DATA, "c": np.array(True)}
     for text, _ in NESTED.values():
         square = function("b = ReduceSumSquare<axes=[1]>(a)", head="sq (a) => (b)")

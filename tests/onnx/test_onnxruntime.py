@@ -323,7 +323,7 @@ def test_bits_do_not_depend_on_the_threads(
     }
     for shape, axis in (((2048, 1024), 0), ((1024, 2048), 1), ((1 << 21,), 0)):
         x = rng.standard_normal(shape).astype(np.float32)
-        proto, feeds = reduce_model(x, axes=[axis], form="const", keepdims=0)
+        proto, feeds = reduce_model(x, axes=[axis], axes_form="const", keepdims=0)
         got = run(proto, feeds, **settings)["reduced"]
         assert_same_bits(got, halfulp.sum_square(x, axis))
 
@@ -336,7 +336,7 @@ def test_more_workers_than_threads_of_the_session() -> None:
         "options = onnxruntime.SessionOptions();"
         "options.intra_op_num_threads = 1\n"
         "for axis in (0, 1):\n"
-        "    proto, feeds = onnx_models.reduce_model(x, axes=[axis], form='const')\n"
+        "    proto, feeds = onnx_models.reduce_model(x, axes=[axis], axes_form='const')\n"
         "    proto = proto.SerializeToString()\n"
         "    live = halfulp.onnxruntime.InferenceSession(proto, options)\n"
         "    want = halfulp.sum_square(x, axis, keepdims=True)\n"
@@ -424,7 +424,7 @@ def test_a_bad_attribute_refuses_the_session(
 
 
 def test_axes_twice_refuse_the_session() -> None:
-    proto, _ = reduce_model(DATA, axes=[1], form="const")
+    proto, _ = reduce_model(DATA, axes=[1], axes_form="const")
     proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("axes", [1]))
     with pytest.raises(
         Exception, match="as attribute and as input; allowed: one of them"
@@ -440,7 +440,7 @@ def test_an_axis_out_of_range_is_the_error_that_it_is_in_python(
 ) -> None:
     data = np.ones((2,) * rank, np.float32)
     opset = 13 if form == "attr" else 18
-    proto, feeds = reduce_model(data, opset=opset, axes=axes, form=form)
+    proto, feeds = reduce_model(data, opset=opset, axes=axes, axes_form=form)
     with pytest.raises(AxesError) as refused:
         normalize_axes(axes, rank, repeated="merge")
     with pytest.raises(Exception, match=re.escape(f"Square): {refused.value}")):
@@ -449,7 +449,9 @@ def test_an_axis_out_of_range_is_the_error_that_it_is_in_python(
 
 def test_axes_that_are_no_list_are_an_error() -> None:
     for shape in ((), (1, 1)):
-        proto, feeds = reduce_model(DATA, axes=np.zeros(shape, np.int64), form="const")
+        proto, feeds = reduce_model(
+            DATA, axes=np.zeros(shape, np.int64), axes_form="const"
+        )
         message = f"of rank {len(shape)}; allowed: a 1-D tensor"
         with pytest.raises(Exception, match=re.escape(message)):
             run(proto, feeds)
@@ -465,7 +467,7 @@ def test_more_axes_than_any_array_has_are_an_error() -> None:
 
 
 def test_a_session_survives_a_failed_run() -> None:
-    proto, feeds = reduce_model(DATA, axes=[0], form="input", keepdims=0)
+    proto, feeds = reduce_model(DATA, axes=[0], axes_form="input", keepdims=0)
     live = session(proto)
     for _ in range(100):
         with pytest.raises(Exception, match="axis 9 is out of range"):
@@ -483,7 +485,7 @@ def test_bfloat16_is_one_error_where_onnxruntime_takes_none() -> None:
 @pytest.mark.skipif("bfloat16" not in NAMES, reason="this onnxruntime takes none")
 def test_bfloat16_through_ort_values() -> None:
     data = np.array([[3, 4], [256, 1]], ml_dtypes.bfloat16)
-    proto, feeds = reduce_model(data, axes=[1], form="input", keepdims=0)
+    proto, feeds = reduce_model(data, axes=[1], axes_form="input", keepdims=0)
     for given in (data, data[:, ::-1], np.asfortranarray(data)):
         got = run(proto, feeds | {"data": given})["reduced"]
         assert_same_bits(got, expected(data, 1))
@@ -719,7 +721,7 @@ def resident_bytes() -> int:
 def test_memory_does_not_grow() -> None:
     # HALFULP_INFERENCES=100000 for a long run.
     inferences = int(os.environ.get("HALFULP_INFERENCES", "20000"))
-    proto, feeds = reduce_model(DATA, axes=[0], form="input")
+    proto, feeds = reduce_model(DATA, axes=[0], axes_form="input")
     live = session(proto, intra_op_num_threads=1)
     bad = feeds | {"axes": np.array([9])}
 

@@ -389,32 +389,32 @@ def _fails(words: str, **node: Any) -> None:
 
 def _which_version() -> None:
     for opset in (1, 10, 11, 17):
-        assert _run(opset=opset, form="attr", axes=[0]).shape == (1, 3)
+        assert _run(opset=opset, axes_form="attr", axes=[0]).shape == (1, 3)
     for opset in (18, 99):
-        assert _run(opset=opset, form="input", axes=[0]).shape == (1, 3)
-        _fails("axes", opset=opset, form="attr", axes=[0])
-    proto, feeds = reduce_model(DATA, opset=18, form="const", axes=[0])
+        assert _run(opset=opset, axes_form="input", axes=[0]).shape == (1, 3)
+        _fails("axes", opset=opset, axes_form="attr", axes=[0])
+    proto, feeds = reduce_model(DATA, opset=18, axes_form="const", axes=[0])
     proto.opset_import[0].domain = "ai.onnx"
     assert halfulp.onnx.run_model(proto, feeds)["reduced"].shape == (1, 3)
 
 
 def _empty_axes() -> None:
     for form, opset in (("absent", 13), ("attr", 13), ("absent", 18), ("input", 18)):
-        assert _run(opset=opset, form=form, axes=[]).tolist() == [[55]]
+        assert _run(opset=opset, axes_form=form, axes=[]).tolist() == [[55]]
     for form in ("absent", "empty name", "const", "input"):
-        result = _run(form=form, axes=[], noop_with_empty_axes=1)
+        result = _run(axes_form=form, axes=[], noop_with_empty_axes=1)
         assert_same_bits(result, DATA * DATA)
 
 
 def _negative_axes() -> None:
     for opset, form in ((1, "attr"), (11, "attr"), (13, "attr"), (18, "const")):
-        assert _run(opset=opset, form=form, axes=[-2]).tolist() == [[9, 17, 29]]
+        assert _run(opset=opset, axes_form=form, axes=[-2]).tolist() == [[9, 17, 29]]
         for axis in (-3, 2):
-            _fails("out of range", opset=opset, form=form, axes=[axis])
+            _fails("out of range", opset=opset, axes_form=form, axes=[axis])
 
 
 def _twice() -> None:
-    assert _run(form="input", axes=[0, -2, 0]).tolist() == [[9, 17, 29]]
+    assert _run(axes_form="input", axes=[0, -2, 0]).tolist() == [[9, 17, 29]]
     assert halfulp.reduce_sum_square(DATA, [0, 0]).tolist() == [[9, 17, 29]]
     with pytest.raises(halfulp.AxesError, match="twice"):
         halfulp.sum_square(DATA, axis=(0, 0))
@@ -422,7 +422,7 @@ def _twice() -> None:
 
 def _axes_as_input() -> None:
     for axes in (np.int64(0), np.array([[0]]), np.array([0], np.int32)):
-        _fails("axes", form="input", axes=[0], feeds={"axes": np.asarray(axes)})
+        _fails("axes", axes_form="input", axes=[0], feeds={"axes": np.asarray(axes)})
 
 
 def _flags() -> None:
@@ -435,14 +435,14 @@ def _flags() -> None:
 def _rank_0() -> None:
     for opset in (1, 11, 13, 18):
         assert_same_bits(_run(np.float32(-3), opset=opset), np.float32(9))
-    _fails("out of range", data=np.float32(3), form="input", axes=[0])
+    _fails("out of range", data=np.float32(3), axes_form="input", axes=[0])
 
 
 def _empty_sets() -> None:
     empty = np.zeros((2, 0, 4), np.float32)
     zeros = np.zeros((2, 1, 4), np.float32)
-    assert_same_bits(_run(empty, form="input", axes=[1]), zeros)
-    assert _run(empty, form="input", axes=[2]).shape == (2, 0, 1)
+    assert_same_bits(_run(empty, axes_form="input", axes=[1]), zeros)
+    assert _run(empty, axes_form="input", axes=[2]).shape == (2, 0, 1)
 
 
 def _rounding() -> None:
@@ -488,7 +488,7 @@ def _result() -> None:
 
 
 def _errors() -> None:
-    proto, feeds = reduce_model(DATA, form="const", axes=[5])
+    proto, feeds = reduce_model(DATA, axes_form="const", axes=[5])
     proto.graph.node[0].name = "mine"
     with pytest.raises(halfulp.AxesError, match=r"'mine'.*-18.*5.*-2, 1"):
         halfulp.onnx.run_model(proto, feeds)

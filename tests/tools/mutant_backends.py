@@ -55,7 +55,7 @@ class Facts:
         low, high = self.expected.copy(), self.expected.copy()
         ties = np.zeros(self.expected.shape, bool)
         beyond = Fraction(2) ** (EMAX[self.dtype.name] + 1)
-        for place, exact in np.ndenumerate(self.case.exact):
+        for place, exact in np.ndenumerate(self.case.unrounded):
             nearest = self.expected[place]
             if isinstance(exact, float):
                 continue
@@ -85,7 +85,7 @@ class Facts:
     def of_exact(self, change: Callable[[Any], Any]) -> Array:
         """The exact sums, each through a function to a scalar."""
         result = np.empty_like(self.expected)
-        for place, exact in np.ndenumerate(self.case.exact):
+        for place, exact in np.ndenumerate(self.case.unrounded):
             result[place] = change(exact)
         return result
 
@@ -333,7 +333,7 @@ def duplicates_twice(facts: Facts) -> Array:
     given = facts.case.axes
     if given is None or len(np.ravel(given)) == len(facts.axes) or not len(given):
         return facts.expected
-    sums = facts.case.exact * (len(np.ravel(given)) - len(facts.axes) + 1)
+    sums = facts.case.unrounded * (len(np.ravel(given)) - len(facts.axes) + 1)
     result = np.empty_like(facts.expected)
     for place, value in np.ndenumerate(sums):
         result[place] = round_exact(value, facts.dtype)

@@ -42,7 +42,7 @@ def report_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, dict[str, np.nd
         data,
         opset=case["opset"],
         axes=case["axes"],
-        form=case["axes_form"],
+        axes_form=case["axes_form"],
         keepdims=case["keepdims"],
         noop_with_empty_axes=case["noop_with_empty_axes"] or None,
     )

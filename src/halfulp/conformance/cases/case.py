@@ -16,7 +16,7 @@ from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.why import explain, reduction
 from halfulp.element_types import element_type
 from halfulp.exact import exact, round_exact
-from halfulp.reductions import BY_OPERATOR, Reduction
+from halfulp.reductions import Reduction
 from halfulp.spec.rules import reduced_axes, reduced_shape
 
 if TYPE_CHECKING:
@@ -62,14 +62,13 @@ class Case:
     name : str
         It stays, and is a valid name of a folder. ONNX's runner wants it to begin
         with ``test_``.
-    operator : str
-        ONNX's name.
+    reduction : Reduction
     class_name : str
         One of `CLASSES`.
     opset : int
     data : numpy.ndarray
-    form : str
-        One of `halfulp.conformance.cases.models.FORMS`.
+    axes_form : str
+        One of `halfulp.conformance.cases.models.AXES_FORMS`.
     axes : list of int, numpy.ndarray or None
         An array where it is not of int64.
     keepdims, noop_with_empty_axes : int or None
@@ -77,20 +76,20 @@ class Case:
     note : str
         What the case is about, in a sentence or two.
     source : str
-        Where to read more. Default: the documentation of the operator.
+        Where to read more.
     kind : str
         Of sum, within the class, where it has several.
     hard : pair of int, optional
-        Where in each sum the terms are that make it hard: from the first of them to
+        Where in each sum the elements are that make it hard: from the first of them to
         one past the last.
     """
 
     name: str
-    operator: str
+    reduction: Reduction
     class_name: str
     opset: int
     data: Array
-    form: str = "absent"
+    axes_form: str = "absent"
     axes: Any = None
     keepdims: int | None = None
     noop_with_empty_axes: int | None = None
@@ -99,20 +98,10 @@ class Case:
     kind: str = ""
     hard: tuple[int, int] | None = None
 
-    def __post_init__(self) -> None:
-        if not self.source:
-            page = f"https://onnx.ai/onnx/operators/onnx__{self.operator}.html"
-            object.__setattr__(self, "source", page)
-
-    @property
-    def row(self) -> Reduction:
-        """The operator's row of the table."""
-        return BY_OPERATOR[self.operator]
-
     @property
     def version(self) -> int:
         """The version of the operator, by the opset that introduced it."""
-        return self.row.version_for(self.opset).since
+        return self.reduction.version_for(self.opset).since
 
     @property
     def type(self) -> str:
@@ -145,11 +134,11 @@ class Case:
             "node": f", Constant axes {axes}",
             "input": f", input axes {axes}",
             "default": f", input axes with initializer {axes}",
-        }[self.form]
+        }[self.axes_form]
         flags = "".join(f", {name}={value}" for name, value in self.attributes.items())
         shape = ",".join(map(str, self.data.shape))
         return (
-            f"{self.operator}-{self.version} of opset {self.opset}: "
+            f"{self.reduction.operator}-{self.version} of opset {self.opset}: "
             f"{self.type}[{shape}] data{where}{flags}"
         )
 
@@ -160,12 +149,12 @@ class Case:
         return reduced_axes(self.axes, self.data.ndim, noop_with_empty_axes=noop)
 
     @cached_property
-    def exact(self) -> Array:
-        """The exact sums, an array of objects of the shape of the result."""
+    def unrounded(self) -> Array:
+        """The exact values, an array of objects of the shape of the result."""
         shape = reduced_shape(self.data.shape, self.reduced, self.keepdims != 0)
-        sums = np.empty(shape, object)
-        sums.reshape(-1)[:] = np.ravel(exact(self.row, self.data, self.reduced))
-        return sums
+        values = np.empty(shape, object)
+        values.reshape(-1)[:] = np.ravel(exact(self.reduction, self.data, self.reduced))
+        return values
 
     @cached_property
     def expected(self) -> Array | None:
@@ -173,8 +162,8 @@ class Case:
         if not self.valid:
             return None
         dtype = element_type(self.data.dtype).dtype
-        result = np.empty(self.exact.shape, dtype)
-        for index, value in np.ndenumerate(self.exact):
+        result = np.empty(self.unrounded.shape, dtype)
+        for index, value in np.ndenumerate(self.unrounded):
             result[index] = round_exact(value, dtype)
         return result
 
@@ -192,7 +181,7 @@ class Case:
         """Why the right result is right."""
         if self.expected is None:
             return self.about
-        return f"{self.about} {explain(self.exact, self.expected)}"
+        return f"{self.about} {explain(self.unrounded, self.expected)}"
 
     def model(self) -> tuple[ModelProto, dict[str, Array]]:
         """Return the model, and the inputs to feed."""
@@ -201,10 +190,10 @@ class Case:
         shape = None if self.expected is None else self.expected.shape
         return reduce_model(
             self.data,
-            operator=self.operator,
             opset=self.opset,
             axes=self.axes,
-            form=self.form,
+            axes_form=self.axes_form,
             shape=shape,
+            operator=self.reduction.operator,
             **self.attributes,
         )

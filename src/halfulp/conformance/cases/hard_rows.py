@@ -1,9 +1,10 @@
-"""Rows whose sums of squares are hard to round, by family and float type.
+"""Rows whose sums of terms are hard to round, by family and float type.
 
 Every family is a function of (generator, dtype, number of rows, row length)
-that returns an array of that shape; a row shorter than it is padded with zeros.
+that returns an array of that shape; a row shorter than it is padded with zeros. Those
+that depend on the term take that of squares by default.
 
-May import bits only.
+May import reductions, bits and preimages only.
 """
 
 from __future__ import annotations
@@ -22,33 +23,20 @@ from halfulp.conformance.bits import (
     from_bits,
     least_exponent,
 )
+from halfulp.conformance.cases.preimages import INVERSES, terms_that_sum_to
+from halfulp.reductions import Term
 
 DType = np.dtype[Any]
 Generator = np.random.Generator
 Family = Callable[[Generator, DType, int, int], Array]
 
 
-def squares_that_sum_to(target: int, dtype: DType, length: int) -> list[int]:
-    """Integers of the type's precision whose squares sum to `target` or just below.
-
-    Greedy: each takes about half of the precision off what is left.
-    """
-    found: list[int] = []
-    while target > 0 and len(found) < length:
-        root = math.isqrt(target)
-        excess = max(root.bit_length() - PRECISION[dtype.name], 0)
-        root = root >> excess << excess
-        found.append(root)
-        target -= root * root
-    return found
-
-
-def scaled(roots: list[int], exponent: int, dtype: DType) -> Array:
-    """roots * 2**exponent; the type holds each exactly or it is dropped."""
+def scaled(numbers: list[int], exponent: int, dtype: DType) -> Array:
+    """numbers * 2**exponent; the type holds each exactly or it is dropped."""
     grain = 2 ** max(least_exponent(dtype.name) - exponent, 0)
     most = EMAX[dtype.name] + 1 - exponent
-    kept = [r for r in roots if r % grain == 0 and r.bit_length() <= most]
-    return np.array([math.ldexp(r, exponent) for r in kept]).astype(dtype)
+    kept = [n for n in numbers if n % grain == 0 and n.bit_length() <= most]
+    return np.array([math.ldexp(n, exponent) for n in kept]).astype(dtype)
 
 
 def any_bits(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
@@ -88,52 +76,62 @@ def wide_exponents(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
 
 
 def ties_and_neighbours(
-    rng: Generator, dtype: DType, rows: int, n: int, target: DType | None = None
+    rng: Generator,
+    dtype: DType,
+    rows: int,
+    n: int,
+    rounded_to: DType | None = None,
+    *,
+    term: Term = "square",
 ) -> Array:
     """Sums equal to a midpoint of two results, and the least bit above or below it.
 
-    The results are of `target`, by default of `dtype`.
+    The results are of `rounded_to`, by default of `dtype`.
     """
-    target = target or dtype
-    p, least = PRECISION[target.name], least_exponent(target.name)
+    to = rounded_to or dtype
+    p, least, degree = PRECISION[to.name], least_exponent(to.name), INVERSES[term].degree
     result = np.zeros((rows, n), dtype)
     for row in result:
-        # (2m + 1) * 2^shift is a midpoint of the type in units of 2^(2 * exponent)
+        # (2m + 1) * 2^shift is a midpoint of the type in units of 2^(degree * exponent)
         if rng.integers(4) == 0:  # of subnormal results
             m = int(rng.integers(0, 2 ** (p - 1)))
-            exponent = (least - 1) // 2 - int(rng.integers(0, 6))
-            shift = least - 1 - 2 * exponent
+            exponent = (least - 1) // degree - int(rng.integers(0, 6))
+            shift = least - 1 - degree * exponent
         else:
             m = int(rng.integers(2 ** (p - 1), 2**p))
             shift = int(rng.integers(1, 50))
-            lowest = max((least - shift) // 2, least_exponent(dtype.name))
-            highest = (min(EMAX[dtype.name], EMAX[target.name]) - p - shift) // 2
+            lowest = max((least - shift) // degree, least_exponent(dtype.name))
+            highest = (min(EMAX[dtype.name], EMAX[to.name]) - p - shift) // degree
             exponent = int(rng.integers(lowest, max(highest, lowest + 1)))
         total = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
-        values = scaled(squares_that_sum_to(total, dtype, n), exponent, dtype)
+        values = scaled(terms_that_sum_to(term, total, dtype.name, n), exponent, dtype)
         row[: len(values)] = values
     return result
 
 
-def overflow_threshold(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+def overflow_threshold(
+    rng: Generator, dtype: DType, rows: int, n: int, *, term: Term = "square"
+) -> Array:
     """Sums within a few units of the least sum that rounds to infinity."""
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     threshold = 2 ** (emax + 1) - 2 ** (emax - p)
     result = np.zeros((rows, n), dtype)
     for row in result:
-        target = threshold + int(rng.integers(-2, 3)) * 2 ** int(
-            rng.integers(0, emax - p)
-        )
-        values = scaled(squares_that_sum_to(target, dtype, n), 0, dtype)
+        steps = int(rng.integers(-2, 3))
+        total = threshold + steps * 2 ** int(rng.integers(0, emax - p))
+        values = scaled(terms_that_sum_to(term, total, dtype.name, n), 0, dtype)
         row[: len(values)] = values
     return result
 
 
-def subnormals(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
-    """Rows of subnormal elements, and rows of elements whose squares are subnormal."""
+def subnormals(
+    rng: Generator, dtype: DType, rows: int, n: int, *, term: Term = "square"
+) -> Array:
+    """Rows of subnormal elements, and rows of elements whose terms are subnormal."""
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     fraction = rng.integers(0, 2 ** (p - 1), (rows, n))
-    field = emax + least_exponent(dtype.name) // 2 + rng.integers(-2, 3, (rows, n))
+    middle = emax + least_exponent(dtype.name) // INVERSES[term].degree
+    field = middle + rng.integers(-2, 3, (rows, n))
     field[::2] = 0
     raw = field << (p - 1) | fraction
     return from_bits(raw.astype(f"u{dtype.itemsize}"), dtype)

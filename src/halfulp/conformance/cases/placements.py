@@ -1,6 +1,6 @@
-"""Where the hard sums of a case lie: layout, outputs, terms, and places among the terms.
+"""Where the hard sums of a case lie: layout, outputs, elements, places among them.
 
-May import bits, drafts and reductions only.
+May import reductions, bits, case, hard_sums and maker only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.cases.drafts import Draft, Hard
-from halfulp.reductions import BY_OPERATOR, OperatorVersion
+from halfulp.conformance.cases.case import Case
+from halfulp.conformance.cases.hard_sums import HardSum
+from halfulp.conformance.cases.maker import Maker
 
 DType = np.dtype[Any]
 
@@ -24,8 +25,9 @@ DType = np.dtype[Any]
 # remainder theorem. Each kind of sum has 13 cases in a row at the newest version: they
 # meet each entry, and outputs with places. An earlier version takes four of them, and
 # the next kind begins elsewhere. The order within the columns was searched for: any four
-# in a row have one output, 16 and more, 128 terms and more, rank 3 and more, an innermost
-# axis that is kept and one that is reduced; any 13 have every two of these that can be.
+# in a row have one output, 16 and more, 128 elements and more, rank 3 and more, an
+# innermost axis that is kept and one that is reduced; any 13 have every two of these
+# that can be.
 #
 # Layouts: k is an axis that is kept, r one that is reduced. All reduced: by default.
 _LAYOUTS = (
@@ -46,7 +48,7 @@ _LAYOUTS = (
 _OUTPUTS = (1, 200, 3, 33)
 # Around the widths of vectors and blocks, and one past them.
 _LENGTHS = (128, 9, 1001, 64, 65, 17, 1000, 8, 129, 16, 7)
-# Of the other terms, the share that stands before the hard ones.
+# Of the other elements, the share that stands before the hard ones.
 _PLACES = (("at the end", 1.0), ("at the front", 0.0), ("in the middle", 0.5))
 _KEEPDIMS = (0, 1, None, 1, 0, 0, 1)
 _NEGATIVE_AXES = (False, True, False, False, True)
@@ -63,36 +65,31 @@ _LARGEST = 7_000
 _DISTINCT = 5
 
 
-def place(
-    hard: Hard, index: int, version: OperatorVersion, dtype: DType
-) -> Iterator[Draft]:
+def placed(new: Maker, hard: HardSum, index: int) -> Iterator[Case]:
     """Yield the cases of a kind of hard sum, the `index`-th of its class."""
-    versions = BY_OPERATOR[version.operator].versions
-    newest = version == versions[-1]
-    first = 0 if newest else _SOME * versions.index(version)
-    words = (hard.class_name, hard.kind, dtype.name, version.since)
+    newest = new.version == new.reduction.newest
+    first = 0 if newest else _SOME * new.reduction.versions.index(new.version)
+    words = (hard.class_name, hard.kind, new.dtype.name, new.version.since)
     rng = np.random.default_rng(zlib.crc32(" ".join(map(str, words)).encode()))
     for k in range(first, first + (_MOST if newest else _SOME)):
-        yield _place(hard, _NEXT * index + k, version, rng)
+        yield _placed(new, hard, _NEXT * index + k, rng)
 
 
-def _place(
-    hard: Hard, k: int, version: OperatorVersion, rng: np.random.Generator
-) -> Draft:
+def _placed(new: Maker, hard: HardSum, k: int, rng: np.random.Generator) -> Case:
     word, layout = _LAYOUTS[k % len(_LAYOUTS)]
     length = hard.length or _LENGTHS[k % len(_LENGTHS)]
     outputs = _OUTPUTS[k % len(_OUTPUTS)] if "k" in layout else 1
     if outputs * length > _LARGEST:
         outputs = max((n for n in _OUTPUTS if n * length <= _LARGEST), default=1)
     where, share = _PLACES[k % len(_PLACES)]
-    parts = [hard.terms(rng, length) for _ in range(min(outputs, _DISTINCT))]
+    parts = [hard.elements(rng, length) for _ in range(min(outputs, _DISTINCT))]
     rows, span = _rows(parts, share)
     data = _shaped(rows[np.arange(outputs) % len(rows)], layout)
     axes: Any = [axis for axis, letter in enumerate(layout) if letter == "r"]
-    form = None
+    axes_form = None
     if "k" not in layout:
-        axes, form = None, "absent"
-    elif _NEGATIVE_AXES[k % len(_NEGATIVE_AXES)] and version.negative_axes:
+        axes, axes_form = None, "absent"
+    elif _NEGATIVE_AXES[k % len(_NEGATIVE_AXES)] and new.version.negative_axes:
         axes = [axis - len(layout) for axis in axes]
     count = rows.shape[1]
     detail = f"{hard.kind}_{word}{len(layout)}_{outputs}x{count}"
@@ -102,11 +99,11 @@ def _place(
         notes.append(f"The hard terms are {where} of each {count}.")
     else:
         notes.append(f"Each of the {count} terms counts.")
-    return Draft(
+    return new(
         hard.class_name,
         detail,
         data,
-        form,
+        axes_form,
         axes,
         _KEEPDIMS[k % len(_KEEPDIMS)],
         None,
@@ -119,7 +116,7 @@ def _place(
 def _rows(
     parts: list[tuple[Array, Array]], share: float
 ) -> tuple[Array, tuple[int, int]]:
-    """A row for each sum, its hard terms together; and from where to where they are."""
+    """A row for each sum, its hard elements together; and from where to where."""
     length = max(len(hard) + len(others) for hard, others in parts)
     rows = np.zeros((len(parts), length), parts[0][0].dtype)
     starts, stops = [], []
@@ -135,7 +132,7 @@ def _rows(
 
 
 def _shaped(rows: Array, layout: str) -> Array:
-    """Rows of terms as an array whose reduced axes hold the terms."""
+    """Rows of elements as an array whose reduced axes hold the rows."""
     outputs, length = rows.shape
     kept = [axis for axis, letter in enumerate(layout) if letter == "k"]
     reduced = [axis for axis, letter in enumerate(layout) if letter == "r"]

@@ -14,7 +14,7 @@ from halfulp.conformance.bits import Array, from_bits
 from halfulp.conformance.cases.case import INVALID, WRONG_OPSET, Case
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.records import load
-from halfulp.reductions import BY_OPERATOR
+from halfulp.reductions import Reduction
 
 _DTYPES = {element.name: element.dtype for element in ELEMENT_TYPES}
 
@@ -38,23 +38,25 @@ def report_array(tensor: dict[str, Any]) -> Array:
     return from_bits(values, dtype).reshape(tensor["shape"])
 
 
-def reports() -> Iterator[Case]:
+def reports(reduction: Reduction) -> Iterator[Case]:
     """Yield the public reports that one run of a node can show.
 
     Speed, memory, inference and conversion are checked elsewhere; of the node they
     are about, the values are checked here all the same.
     """
     for report in load("public_reports"):
+        if report["operator"] != reduction.operator:
+            continue
         if report["check"] in ("speed", "memory"):
             continue
         class_name = _REJECTED.get(report["id"], "reports")
         data = report_array(report["data"])
         facts = [report["symptom"], report["why"] or report.get("expect_text", "")]
-        operator, name = report["operator"], data.dtype.name
-        version = BY_OPERATOR[operator].version_for(report["opset"]).since
+        version = reduction.version_for(report["opset"]).since
+        words = (reduction.operator, version, data.dtype.name, "reports", report["id"])
         yield Case(
-            f"test_{operator}_{version}_{name}_reports_{report['id']}".lower(),
-            operator,
+            f"test_{'_'.join(map(str, words))}".lower(),
+            reduction,
             class_name,
             report["opset"],
             data,
@@ -63,7 +65,7 @@ def reports() -> Iterator[Case]:
             report["keepdims"],
             report["noop_with_empty_axes"] or None,
             " ".join(_sentence(fact) for fact in facts if fact),
-            source=report["source"],
+            report["source"],
         )
 
 

@@ -1,7 +1,7 @@
 """Cases of structure: axes, flags, ranks, empty dimensions, opsets.
 
-May import bits, drafts, recorded and reductions only. All types hold the results, so
-that a wrong one has no excuse in rounding.
+May import reductions, bits, case, maker and recorded only. All types hold the
+results, so that a wrong one has no excuse in rounding.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import Array
-from halfulp.conformance.cases.drafts import Draft, small_values
+from halfulp.conformance.cases.case import Case
+from halfulp.conformance.cases.maker import Maker, small_values
 from halfulp.conformance.cases.recorded import examples
-from halfulp.reductions import BY_OPERATOR, OperatorVersion
 
 _SHAPE = (2, 3, 4)
 # Along axis 1 one long sum, and 33 of them, the innermost wide axis reduced or kept.
@@ -31,24 +31,22 @@ _TWICE = (
     "inference takes axes as a set."
 )
 
-DType = np.dtype[Any]
 
-
-def documented(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def documented(new: Maker) -> Iterator[Case]:
     """The documented examples; as they are printed those of that type and version."""
-    row = BY_OPERATOR[version.operator]
-    for name, opset, data, axes, attributes in examples(version.operator):
-        own_version = row.version_for(opset) is version
-        as_printed = own_version and dtype == data.dtype
-        detail = re.sub(f"^test_|{row.onnx_name}_|{row.operator.lower()}_", "", name)
+    names = f"{new.reduction.operator.lower()}_|{new.reduction.onnx_name}_"
+    for name, opset, data, axes, attributes in examples(new.reduction.operator):
+        own_version = new.reduction.version_for(opset) is new.version
+        as_printed = own_version and new.dtype == data.dtype
+        detail = re.sub(f"^test_|{names}", "", name)
         if not as_printed and detail.startswith("cc_"):
             continue  # the values of another one
         axes_form = "absent" if axes is None else None
-        note = "" if as_printed else f"A documented example, in {dtype.name}."
-        yield Draft(
+        note = "" if as_printed else f"A documented example, in {new.dtype.name}."
+        yield new(
             "examples",
             detail,
-            data.astype(dtype),
+            data.astype(new.dtype),
             axes_form,
             axes,
             attributes["keepdims"],
@@ -57,95 +55,95 @@ def documented(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
         )
 
 
-def axes(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def axes(new: Maker) -> Iterator[Case]:
     """Every form of axes, and every kind of list."""
-    data = small_values(_SHAPE, dtype)
+    data = small_values(_SHAPE, new.dtype)
 
-    def draft(
+    def axes_case(
         axes: Any,
-        form: str | None = None,
+        axes_form: str | None = None,
         kind: str = "",
         note: str = "",
         data: Array = data,
-    ) -> Draft:
-        where = f"_{form.replace(' ', '_')}" if form else ""
+    ) -> Case:
+        where = f"_{axes_form.replace(' ', '_')}" if axes_form else ""
         size = "" if data.shape == _SHAPE else f"_{_size(data.shape)}"
         detail = f"{_word(axes)}{where}{size}"
-        return Draft("axes", detail, data, form, axes, note=note, kind=kind)
+        return new("axes", detail, data, axes_form, axes, note=note, kind=kind)
 
-    yield draft(None, "absent", "all", "Without axes, all are reduced.")
+    yield axes_case(None, "absent", "all", "Without axes, all are reduced.")
     empty_note = "Empty axes reduce all axes."
-    if version.axes == "input":
+    if new.version.axes == "input":
         note = "The empty name stands for an absent input."
-        yield draft(None, "empty name", "all", note)
-        for form in ("const", "node", "input", "default"):
-            yield draft([], form, "empty", empty_note)
-            yield draft([1], form)
+        yield axes_case(None, "empty name", "all", note)
+        for axes_form in ("const", "node", "input", "default"):
+            yield axes_case([], axes_form, "empty", empty_note)
+            yield axes_case([1], axes_form)
     else:
-        yield draft([], "attr", "empty", empty_note)
+        yield axes_case([], "attr", "empty", empty_note)
     for given in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
-        yield draft(given)
-    yield draft([2, 0], kind="unsorted", note="Axes need not be sorted.")
-    if not version.negative_axes:
+        yield axes_case(given)
+    yield axes_case([2, 0], kind="unsorted", note="Axes need not be sorted.")
+    if not new.version.negative_axes:
         return
     for given in ([-1], [-3, -1]):
         note = "Negative axes count from the end."
-        yield draft(given, kind="negative", note=note)
+        yield axes_case(given, kind="negative", note=note)
     # Zeros and ones, of which all types hold the sums.
     arrays = [(small_values(shape, np.dtype(int)) != 0) for shape in _LONG_SHAPES]
-    for array in (data, *(array.astype(dtype) for array in arrays)):
+    for array in (data, *(array.astype(new.dtype) for array in arrays)):
         for given in ([1, 1], [1, -2]):
-            yield draft(given, kind="twice", note=_TWICE, data=array)
+            yield axes_case(given, kind="twice", note=_TWICE, data=array)
 
 
-def keepdims(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def keepdims(new: Maker) -> Iterator[Case]:
     """Each value of keepdims, over several sets of axes."""
-    data = small_values(_SHAPE, dtype)
+    data = small_values(_SHAPE, new.dtype)
     for keep in (0, 1, None):
         word = "absent" if keep is None else keep
         note = "keepdims is 1 unless it is given." if keep is None else ""
         for given in (None, [0], [1], [0, 2]):
-            form = "absent" if given is None else None
+            axes_form = "absent" if given is None else None
             detail = f"{word}_{_word(given)}"
-            yield Draft("keepdims", detail, data, form, given, keep, None, note)
+            yield new("keepdims", detail, data, axes_form, given, keep, None, note)
 
 
-def noop(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def noop(new: Maker) -> Iterator[Case]:
     """Each value of noop_with_empty_axes, over every form of empty axes."""
-    if not version.noop_with_empty_axes:
+    if not new.version.noop_with_empty_axes:
         return
-    data = small_values(_SHAPE, dtype)
+    data = small_values(_SHAPE, new.dtype)
     for flag in (1, 0, None):
         word = "absent" if flag is None else flag
-        for form in ("absent", "empty name", "const", "input"):
+        for axes_form in ("absent", "empty name", "const", "input"):
             for keep in (0, 1):
-                given: Any = None if form in ("absent", "empty name") else []
-                detail = f"{word}_{form.replace(' ', '_')}_keepdims{keep}"
+                given: Any = None if axes_form in ("absent", "empty name") else []
+                detail = f"{word}_{axes_form.replace(' ', '_')}_keepdims{keep}"
                 note = "Each element is squared, and no more." if flag else ""
-                yield Draft("noop", detail, data, form, given, keep, flag, note)
-    one = small_values((1, 1, 1), dtype)
+                yield new("noop", detail, data, axes_form, given, keep, flag, note)
+    one = small_values((1, 1, 1), new.dtype)
     note = "Each element is squared, and no more."
-    yield Draft("noop", "1_one_element_keepdims0", one, "absent", None, 0, 1, note)
+    yield new("noop", "1_one_element_keepdims0", one, "absent", None, 0, 1, note)
     for keep in (0, 1):
         note = "Axes are given, so the flag changes nothing."
         detail = f"1_axis1_keepdims{keep}"
-        yield Draft("noop", detail, data, "const", [1], keep, 1, note)
+        yield new("noop", detail, data, "const", [1], keep, 1, note)
 
 
-def rank0(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def rank0(new: Maker) -> Iterator[Case]:
     """Scalars: the result is the square, of rank 0."""
-    data = np.array(3).astype(dtype)
+    data = np.array(3).astype(new.dtype)
     note = "A scalar has no axes; its square has rank 0."
     for keep in (1, 0, None):
         word = "absent" if keep is None else keep
-        yield Draft("rank0", f"keepdims_{word}", data, "absent", None, keep, None, note)
-    if version.axes == "input":
-        yield Draft("rank0", "empty_name", data, "empty name", None, 0, None, note)
-        yield Draft("rank0", "noop", data, "absent", None, 1, 1, note)
-    yield Draft("rank0", "empty_axes", data, None, [], 1, None, note)
+        yield new("rank0", f"keepdims_{word}", data, "absent", None, keep, None, note)
+    if new.version.axes == "input":
+        yield new("rank0", "empty_name", data, "empty name", None, 0, None, note)
+        yield new("rank0", "noop", data, "absent", None, 1, 1, note)
+    yield new("rank0", "empty_axes", data, None, [], 1, None, note)
 
 
-def empty(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def empty(new: Maker) -> Iterator[Case]:
     """Dimensions of size 0: reduced, they give 0; kept, they stay."""
     for shape, given in (
         ((2, 0, 4), [1]),
@@ -156,32 +154,33 @@ def empty(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
         ((0, 0), [0]),
         ((0, 3), [0]),
     ):
-        data = np.zeros(shape, dtype)
-        form = "absent" if given is None else None
+        data = np.zeros(shape, new.dtype)
+        axes_form = "absent" if given is None else None
         for keep in (1, 0):
             detail = f"{_size(shape)}_{_word(given)}_keepdims{keep}"
             note = "A sum of no squares is 0."
-            yield Draft("empty", detail, data, form, given, keep, None, note)
+            yield new("empty", detail, data, axes_form, given, keep, None, note)
 
 
-def ranks(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def ranks(new: Maker) -> Iterator[Case]:
     """One to eight dimensions."""
     for rank in range(8, 0, -1):
-        data = small_values(_LONGEST_SHAPE[:rank], dtype)
+        data = small_values(_LONGEST_SHAPE[:rank], new.dtype)
         for given in dict.fromkeys([tuple(range(0, rank, 2)), (rank - 1,)]):
             detail = f"{rank}_{_word(given)}"
-            yield Draft("ranks", detail, data, None, list(given), 0)
-    data = small_values(_LONGEST_SHAPE, dtype)
-    yield Draft("ranks", "8_all", data, "absent", None, 1)
+            yield new("ranks", detail, data, None, list(given), 0)
+    data = small_values(_LONGEST_SHAPE, new.dtype)
+    yield new("ranks", "8_all", data, "absent", None, 1)
 
 
-def opsets(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def opsets(new: Maker) -> Iterator[Case]:
     """Later opsets that mean the same version."""
-    data = small_values(_SHAPE, dtype)
-    row = BY_OPERATOR[version.operator]
-    for opset in (each for each in _OPSETS if row.version_for(each) is version):
-        note = f"Opset {opset} means version {version.since}."
-        yield Draft("opsets", str(opset), data, None, [1], 0, None, note, opset)
+    data = small_values(_SHAPE, new.dtype)
+    for opset in _OPSETS:
+        if new.reduction.version_for(opset) is not new.version:
+            continue
+        note = f"Opset {opset} means version {new.version.since}."
+        yield new("opsets", str(opset), data, None, [1], 0, None, note, opset=opset)
 
 
 STRUCTURES = (documented, axes, keepdims, noop, rank0, empty, ranks, opsets)

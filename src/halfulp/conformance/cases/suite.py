@@ -14,29 +14,28 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.cases.case import WRONG_OPSET, Case
-from halfulp.conformance.cases.drafts import Draft, plain_form, small_values
-from halfulp.conformance.cases.floats import DType, hard_floats
-from halfulp.conformance.cases.integers import hard_integers
+from halfulp.conformance.cases.hard_floats import hard_floats
+from halfulp.conformance.cases.hard_integers import hard_integers
 from halfulp.conformance.cases.invalid import invalid
-from halfulp.conformance.cases.placements import place
+from halfulp.conformance.cases.maker import Maker, small_values
+from halfulp.conformance.cases.placements import placed
 from halfulp.conformance.cases.recorded import reports
 from halfulp.conformance.cases.structures import STRUCTURES
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
-from halfulp.reductions import BY_OPERATOR, REDUCTIONS, OperatorVersion
+from halfulp.reductions import REDUCTIONS
 
 
 @cache
 def all_cases() -> tuple[Case, ...]:
     """Return every case; the same ones each time."""
-    cases = [
-        _case(draft, version, element.dtype)
-        for row in REDUCTIONS
-        for version in row.versions
-        for element in ELEMENT_TYPES
-        for draft in _drafts(version, element.dtype, element.name in version.types)
-    ]
-    cases += reports()
+    cases: list[Case] = []
+    for reduction in REDUCTIONS:
+        for version in reduction.versions:
+            for element in ELEMENT_TYPES:
+                allowed = element.name in version.types
+                cases += _cases(Maker(reduction, version, element.dtype), allowed)
+        cases += reports(reduction)
     return tuple(cases)
 
 
@@ -85,53 +84,35 @@ def find(names: Iterable[str]) -> list[Case]:
     return [cases[name] for name in names]
 
 
-def _drafts(version: OperatorVersion, dtype: DType, allowed: bool) -> Iterator[Draft]:
+def _cases(new: Maker, allowed: bool) -> Iterator[Case]:
     if not allowed:
-        data = small_values((2, 3), dtype)
-        note = f"{version} does not allow {dtype.name}."
-        yield Draft(WRONG_OPSET, "type", data, None, [1], note=note)
+        data = small_values((2, 3), new.dtype)
+        note = f"{new.version} does not allow {new.dtype.name}."
+        yield new(WRONG_OPSET, "type", data, None, [1], note=note)
         return
     for structure in STRUCTURES:
-        yield from structure(version, dtype)
-    yield from _numeric(version, dtype)
-    yield from invalid(version, dtype)
+        yield from structure(new)
+    yield from _hard_sums(new)
+    yield from invalid(new)
 
 
-def _numeric(version: OperatorVersion, dtype: DType) -> Iterator[Draft]:
+def _hard_sums(new: Maker) -> Iterator[Case]:
     """Sums that are hard to get right, each kind in many places."""
-    kinds = hard_integers if dtype.kind in "iu" else hard_floats
+    kinds = hard_integers if new.dtype.kind in "iu" else hard_floats
     seen: Counter[str] = Counter()
-    for hard in kinds(dtype):
-        yield from place(hard, seen[hard.class_name], version, dtype)
+    for hard in kinds(new.reduction, new.dtype):
+        yield from placed(new, hard, seen[hard.class_name])
         seen[hard.class_name] += 1
-    if version == BY_OPERATOR[version.operator].newest:
-        yield from _very_long(dtype)
+    if new.version == new.reduction.newest:
+        yield from _very_long(new)
 
 
-def _very_long(dtype: DType) -> Iterator[Draft]:
-    value, word = (3, "threes") if dtype.kind in "iu" else (0.1, "tenths")
-    row = np.full((1, 10**5), value).astype(dtype)
+def _very_long(new: Maker) -> Iterator[Case]:
+    value, word = (3, "threes") if new.dtype.kind in "iu" else (0.1, "tenths")
+    row = np.full((1, 10**5), value).astype(new.dtype)
     for detail, data, axes in (("row", row, [1]), ("column", row.T, [0])):
-        note = f"100,000 times {value}."
-        yield Draft("long", f"{word}_1e5_{detail}", data, None, axes, 0, None, note)
-    if dtype.name in ("float16", "float32"):
-        ones = np.ones((1, 10**6), dtype)
-        yield Draft("long", "ones_1e6", ones, None, [1], 0, None, "A million ones.")
-
-
-def _case(draft: Draft, version: OperatorVersion, dtype: DType) -> Case:
-    words = (version.since, dtype.name, draft.class_name.replace(" ", "_"), draft.detail)
-    return Case(
-        f"test_{version.operator.lower()}_" + "_".join(map(str, words)),
-        version.operator,
-        draft.class_name,
-        draft.opset or version.since,
-        draft.data,
-        draft.form or plain_form(version),
-        draft.axes,
-        draft.keepdims,
-        draft.noop_with_empty_axes,
-        draft.note,
-        kind=draft.kind,
-        hard=draft.hard,
-    )
+        name, note = f"{word}_1e5_{detail}", f"100,000 times {value}."
+        yield new("long", name, data, None, axes, 0, None, note)
+    if new.dtype.name in ("float16", "float32"):
+        ones = np.ones((1, 10**6), new.dtype)
+        yield new("long", "ones_1e6", ones, None, [1], 0, None, "A million ones.")

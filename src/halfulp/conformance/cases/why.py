@@ -37,13 +37,15 @@ def reduction(rank: int, axes: Sequence[int], keepdims: bool, expected: Array) -
     return f"{which} reduced{kept}: the result has shape {shape}."
 
 
-def explain(exact: Array, expected: Array, place: tuple[int, ...] | None = None) -> str:
+def explain(
+    unrounded: Array, expected: Array, place: tuple[int, ...] | None = None
+) -> str:
     """Return a sentence about an element, by default the one hardest to round.
 
     Parameters
     ----------
-    exact : numpy.ndarray
-        Of Fraction, int, or the floats nan and inf.
+    unrounded : numpy.ndarray
+        The exact values, of Fraction, int, or the floats nan and inf.
     expected : numpy.ndarray
         Of the same shape, the sums rounded.
     place : tuple of int, optional
@@ -52,15 +54,15 @@ def explain(exact: Array, expected: Array, place: tuple[int, ...] | None = None)
     if not expected.size:
         return "The result has no elements."
     if place is None:
-        place = hardest(exact, expected)
+        place = hardest(unrounded, expected)
     where = f" of element {list(place)}" if expected.size > 1 else ""
-    return _sentence(exact[place], expected[place], where)
+    return _sentence(unrounded[place], expected[place], where)
 
 
-def hardest(exact: Array, expected: Array) -> tuple[int, ...]:
+def hardest(unrounded: Array, expected: Array) -> tuple[int, ...]:
     """Return the index of the element that is hardest to round, among the first."""
     places = itertools.islice(np.ndindex(expected.shape), _MOST)
-    return min(places, key=lambda i: _distance(exact[i], expected[i]))
+    return min(places, key=lambda i: _distance(unrounded[i], expected[i]))
 
 
 def number(value: Fraction | int) -> str:
@@ -90,37 +92,37 @@ def _leading(value: Fraction | int) -> str:
     return f"{digits[0]}.{digits[1:]}e{exponent}"
 
 
-def _distance(exact: Any, expected: Any) -> float:
+def _distance(value: Any, expected: Any) -> float:
     """Of the exact sum from the nearest midpoint, in ulps; specials come last."""
-    if isinstance(exact, float) or exact == 0 or expected.dtype.kind in "iu":
+    if isinstance(value, float) or value == 0 or expected.dtype.kind in "iu":
         return 1.0
     if np.isinf(expected):
         return 0.75
-    if exact == value_of(expected):
+    if value == value_of(expected):
         return 0.5
-    low, high = _around(exact, expected)
-    return abs(float((exact - (low + high) / 2) / (high - low)))
+    low, high = _around(value, expected)
+    return abs(float((value - (low + high) / 2) / (high - low)))
 
 
-def _around(exact: Fraction, expected: Any) -> tuple[Fraction, Fraction]:
+def _around(value: Fraction, expected: Any) -> tuple[Fraction, Fraction]:
     """The numbers of the type around a sum; above the largest, the next power of two."""
     nearest = value_of(expected)
-    step = 1 if exact > nearest else -1
+    step = 1 if value > nearest else -1
     other = from_bits(int(bits(expected)) + step, expected.dtype)[()]
     beyond = Fraction(2) ** (EMAX[expected.dtype.name] + 1)
     neighbour = beyond if np.isinf(other) else value_of(other)
     return min(nearest, neighbour), max(nearest, neighbour)
 
 
-def _sentence(exact: Any, expected: Any, where: str) -> str:
+def _sentence(value: Any, expected: Any, where: str) -> str:
     name = expected.dtype.name
-    if isinstance(exact, float):
-        if math.isnan(exact):
+    if isinstance(value, float):
+        if math.isnan(value):
             return f"A term{where} is NaN, and so is the sum."
         return f"A term{where} is infinite and none is NaN: the sum is +inf."
-    total = f"The exact sum{where} is {number(exact)}"
+    total = f"The exact sum{where} is {number(value)}"
     if expected.dtype.kind in "iu":
-        if int(expected) == exact:
+        if int(expected) == value:
             return f"{total}, which {name} holds."
         width = 8 * expected.dtype.itemsize
         return f"{total}; modulo 2^{width} that is {int(expected)} in {name}."
@@ -128,15 +130,15 @@ def _sentence(exact: Any, expected: Any, where: str) -> str:
         return (
             f"{total}, at or above {number(threshold(name))}, from where {name} is +inf."
         )
-    if 0 < exact < Fraction(2) ** (1 - EMAX[name]):
+    if 0 < value < Fraction(2) ** (1 - EMAX[name]):
         total = f"{total}, subnormal in {name}"
-    if exact == value_of(expected):
+    if value == value_of(expected):
         return f"{total}, which {name} holds."
-    low, high = _around(exact, expected)
+    low, high = _around(value, expected)
     ulp = high - low
     between = f"{total}, between {_in_units(low, ulp)} and {_in_units(high, ulp)}"
     right = _in_units(value_of(expected), ulp)
-    offset = (exact - (low + high) / 2) / ulp
+    offset = (value - (low + high) / 2) / ulp
     if offset == 0:
         return f"{between} of {name}: a tie, and {right} is the even one."
     side = "above" if offset > 0 else "below"

@@ -210,7 +210,7 @@ def _case(case: Case, results: Sequence[Result | None]) -> dict[str, Any]:
     places = [place for place in worst if place is not None]
     first = None
     if case.expected is not None and case.expected.size:
-        first = hardest(case.exact, case.expected)
+        first = hardest(case.unrounded, case.expected)
         places = places or [first]
     return {
         "name": case.name,
@@ -235,7 +235,7 @@ def _explained(case: Case, place: tuple[int, ...]) -> dict[str, Any]:
     """Why an element is what it is, and the terms that it is the sum of."""
     assert case.expected is not None
     return {
-        "why": explain(case.exact, case.expected, place),
+        "why": explain(case.unrounded, case.expected, place),
         "of": f" of element {list(place)}" if case.expected.size > 1 else "",
         "count": case.data.size // case.expected.size,
         "terms": lines_of(case, place),

@@ -98,8 +98,8 @@ def details(result: Result) -> Iterator[str]:
         return
     place = verdict.worst
     if place is None:
-        place = hardest(case.exact, case.expected)
-    yield f"  {explain(case.exact, case.expected, place)}"
+        place = hardest(case.unrounded, case.expected)
+    yield f"  {explain(case.unrounded, case.expected, place)}"
     yield f"  expected {_value(case.expected, place)}"
     if result.got is not None and result.got.shape == case.expected.shape:
         yield f"  got {_value(result.got, place)}"
