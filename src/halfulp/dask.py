@@ -1,7 +1,7 @@
 """Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
-May import arrays, element_types, errors and exact_sum only; dask is imported when an
-array of it is reduced. Nothing here knows how a sum is computed or rounded.
+May import arrays, element_types, errors, exact_sum and reductions only; dask is imported
+when an array of it is reduced. Nothing here knows how a sum is computed or rounded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from halfulp.arrays import as_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
 from halfulp.exact_sum import SumSquare
+from halfulp.reductions import Reduction
 
 
 def reduce_dask_array(
+    row: Reduction,
     x: Any,
     what: str,
     axes: tuple[int, ...] | None,
@@ -27,10 +29,12 @@ def reduce_dask_array(
     overflow: str,
     split_every: Any,
 ) -> Any:
-    """Return the lazy Dask array of sums of squares of a Dask array.
+    """Return the lazy Dask array of what a Dask array is reduced to.
 
     Parameters
     ----------
+    row : Reduction
+        Of the table.
     x : dask.array.Array
         Of a dtype that `halfulp.sum_square` takes.
     what : str
@@ -71,7 +75,7 @@ def reduce_dask_array(
         dtype=result.dtype,
         split_every=split,
         concatenate=False,
-        name="sum_square",
+        name=row.name,
         meta=meta,
     )
 

@@ -1,6 +1,6 @@
 """The bytes of exact sums: how many they are in memory, and what they are serialized.
 
-May import arrays, element_types, errors and the native core only.
+May import arrays, element_types, errors, reductions and the native core only.
 
 Serialized, all numbers are little-endian: the head; the lengths of the axes, 8 bytes
 each; and the digits of each sum. The CRC-32 is of all other bytes.
@@ -19,9 +19,10 @@ from halfulp import _core
 from halfulp.arrays import Array
 from halfulp.element_types import BY_CODE, ElementType
 from halfulp.errors import ArgumentError, shown
+from halfulp.reductions import SUM_SQUARE
 
-# The row of the table of reductions whose terms are summed.
-REDUCTION = "sum_square"
+# The row of the table whose terms are summed.
+REDUCTION = SUM_SQUARE.name
 
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, type, rank, CRC-32, count
 _MAGIC = b"halfulpS"

@@ -1,6 +1,7 @@
 """NumPy's face: reductions as functions of arrays, by the names that NumPy uses.
 
-May import arrays, element_types, errors, labels, spec.rules and the native core only.
+May import arrays, element_types, errors, labels, reductions, spec.rules and the native
+core only.
 Imports halfulp.dask when called with one of its arrays, so that exact sums, of which
 it makes its own, need not stand below.
 """
@@ -18,6 +19,7 @@ from halfulp.arrays import Array, as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import BY_CODE, data_type, result_type, widened
 from halfulp.errors import ArgumentError
 from halfulp.labels import has_labels, sum_with_labels
+from halfulp.reductions import SUM_SQUARE, Reduction
 from halfulp.spec.rules import (
     check_flag,
     normalize_axes,
@@ -27,6 +29,7 @@ from halfulp.spec.rules import (
 
 # For the code of a result: the element type of the data, of small ones 64 bits.
 SAME_TYPE = 0
+_WRAP = "wrap"  # the default, as it is in most calls
 NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
 
@@ -132,17 +135,19 @@ def sum_square(
     code = SAME_TYPE
     if dtype is not None or out is not None:
         code = _result_code(data, dtype, out)
-    checked = raises_on_overflow(overflow)
+    checked = overflow is not _WRAP and raises_on_overflow(overflow)
     if lazy:
         if out is not None:
             raise ArgumentError("out is given with a Dask array; allowed: without")
-        return reduce_lazily(x, "x", axes, keepdims, code, overflow, split_every)
+        return reduce_lazily(
+            SUM_SQUARE, x, "x", axes, keepdims, code, overflow, split_every
+        )
     if split_every is not None:
         raise ArgumentError(NO_DASK.format("x"))
     if out is not None:
-        _reduce_into(out, data, axes, keepdims, code, checked)
+        _reduce_into(SUM_SQUARE, out, data, axes, keepdims, code, checked)
         return out
-    result = reduce_array(data, "x", axes, keepdims, code, checked)
+    result = reduce_array(SUM_SQUARE, data, "x", axes, keepdims, code, checked)
     if restore is not None:
         return restore(result)
     return result if result.ndim else result[()]
@@ -181,6 +186,7 @@ def _result_code(data: Any, dtype: npt.DTypeLike | None, out: Any) -> int:
 
 
 def reduce_array(
+    row: Reduction,
     data: Array,
     what: str,
     axes: tuple[int, ...] | None,
@@ -193,6 +199,8 @@ def reduce_array(
 
     Parameters
     ----------
+    row : Reduction
+        Of the table.
     data : numpy.ndarray
     what : str
         The caller's name of `data`, for errors.
@@ -212,13 +220,14 @@ def reduce_array(
     UnsupportedTypeError, SumOverflowError
     """
     try:
-        return _core.reduce("sum_square", data, axes, keepdims, code, checked, out)
+        return _core.reduce(row.name, data, axes, keepdims, code, checked, out)
     except TypeError:
         data_type(data.dtype, f"{what} has dtype")  # tells what is allowed
         raise
 
 
 def reduce_lazily(
+    row: Reduction,
     data: Any,
     what: str,
     axes: tuple[int, ...] | None,
@@ -232,10 +241,11 @@ def reduce_lazily(
 
     source = data_type(data.dtype, f"{what} has dtype")
     into = widened(source, 64) if code == SAME_TYPE else BY_CODE[code]
-    return reduce_dask_array(data, what, axes, keepdims, into, overflow, split_every)
+    return reduce_dask_array(row, data, what, axes, keepdims, into, overflow, split_every)
 
 
 def _reduce_into(
+    row: Reduction,
     out: Array,
     data: Array,
     axes: tuple[int, ...] | None,
@@ -257,6 +267,6 @@ def _reduce_into(
         and not np.may_share_memory(out, data)
     )
     direct_out = out if direct else None
-    result = reduce_array(data, "x", axes, keepdims, code, checked, direct_out)
+    result = reduce_array(row, data, "x", axes, keepdims, code, checked, direct_out)
     if result is not out:
         out[...] = result

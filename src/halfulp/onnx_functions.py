@@ -1,6 +1,7 @@
 """ONNX's face: its operators as functions of arrays, without onnx.
 
-May import arrays, element_types, errors, functions, labels and spec.rules only.
+May import arrays, element_types, errors, functions, labels, reductions and spec.rules
+only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from halfulp.element_types import element_type
 from halfulp.errors import ArgumentError, AxesError
 from halfulp.functions import NO_DASK, SAME_TYPE, reduce_array, reduce_lazily
 from halfulp.labels import has_labels, sum_with_labels
+from halfulp.reductions import SUM_SQUARE, Reduction
 from halfulp.spec.rules import axes_error, check_flag, reduced_axes
 
 _AXES = "a sequence of int or a 1-D array of int64"
@@ -73,10 +75,28 @@ def reduce_sum_square(
     array([[ 1.,  4.],
            [ 9., 16.]], dtype=float32)
     """
+    return reduce_as_onnx(
+        SUM_SQUARE, data, axes, keepdims, noop_with_empty_axes, split_every
+    )
+
+
+def reduce_as_onnx(
+    row: Reduction,
+    data: Any,
+    axes: Any = None,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Reduce as ONNX's operator of a row of the table does, in its newest version.
+
+    Parameters, result and errors are those of `reduce_sum_square`.
+    """
     is_array = type(data) is np.ndarray
     labelled = not is_array and has_labels(data)
     lazy = not is_array and is_dask_array(data)
-    array, restore = (data, None) if lazy or labelled else as_array(data, "data")
+    taken = is_array or lazy or labelled
+    array, restore = (data, None) if taken else as_array(data, "data")
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     given = None if axes is None else _axes_list(axes)
@@ -84,21 +104,17 @@ def reduce_sum_square(
     if labelled:
 
         def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
-            return reduce_sum_square(
-                inner,
-                axes,
-                keepdims=0,
-                noop_with_empty_axes=1,
-                split_every=split_every,
-            )
+            return reduce_as_onnx(row, inner, axes, 0, 1, split_every)
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
     element_type(array.dtype, "data has dtype")
     if lazy:
-        return reduce_lazily(data, "data", normal, keep, SAME_TYPE, "wrap", split_every)
+        return reduce_lazily(
+            row, data, "data", normal, keep, SAME_TYPE, "wrap", split_every
+        )
     if split_every is not None:
         raise ArgumentError(NO_DASK.format("data"))
-    result = reduce_array(array, "data", normal, keep)
+    result = reduce_array(row, array, "data", normal, keep)
     return result if restore is None else restore(result)
 
 

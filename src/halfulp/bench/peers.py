@@ -1,6 +1,6 @@
 """Other libraries that compute sums of squares, and how each is asked to.
 
-May import nothing of halfulp. Each library is imported when it is prepared.
+May import reductions only. Each library is imported when it is prepared.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from halfulp.reductions import SUM_SQUARE
 
 Array = npt.NDArray[Any]
 Axes = tuple[int, ...] | None
@@ -74,15 +76,14 @@ def onnxruntime_names(
     code = helper.np_dtype_to_tensor_dtype(x.dtype)
     given = axes or ()
     graph = helper.make_graph(
-        [helper.make_node("ReduceSumSquare", ["x", "axes"], ["y"], keepdims=0)],
+        [helper.make_node(SUM_SQUARE.operator, ["x", "axes"], ["y"], keepdims=0)],
         "graph",
         [helper.make_tensor_value_info("x", code, x.shape)],
         [helper.make_tensor_value_info("y", code, None)],
         [helper.make_tensor("axes", TensorProto.INT64, [len(given)], given)],
     )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
-    )
+    opset = helper.make_opsetid("", SUM_SQUARE.newest.since)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
