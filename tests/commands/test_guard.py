@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -18,8 +17,10 @@ import numpy as np
 import onnx
 import pytest
 
+from command_server import CommandServer, command_server
 from halfulp.cli import main
 from onnx_models import DATA, model
+from processes import children, ended
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="limits of memory need Linux"
@@ -58,64 +59,20 @@ def command(*arguments: str, patch: str = "pass") -> list[str]:
     return [sys.executable, "-c", PROGRAM.format(patch), *arguments]
 
 
-# The same for many commands: from one process that has imported all that takes long.
-SERVER = """
-import json, os, sys
-import halfulp.cli, halfulp.commands.run, halfulp.engines, halfulp.onnxruntime
-import onnx.shape_inference, rich.table
-
-for line in sys.stdin:
-    folder, arguments, patch = json.loads(line)
-    sys.stdout.flush()
-    child = os.fork()
-    if not child:
-        os.chdir(folder)
-        for number, name in ((1, "../out"), (2, "../err")):
-            os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
-        exec(patch)
-        sys.argv = ["halfulp", *arguments]
-        code = halfulp.cli.main()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    _, status = os.waitpid(child, 0)
-    print(os.waitstatus_to_exitcode(status), flush=True)
-"""
-
-
-class Server:
-    """Runs the command line in the working folder."""
-
-    process: subprocess.Popen[str]
-
-    def run(self, arguments: tuple[str, ...], patch: str) -> tuple[int, str, str]:
-        requests, answers = self.process.stdin, self.process.stdout
-        assert requests is not None
-        assert answers is not None
-        print(json.dumps([os.getcwd(), arguments, patch]), file=requests, flush=True)
-        assert select.select([answers], [], [], 30)[0], arguments
-        code = int(answers.readline())
-        out, err = (Path(name).read_text() for name in ("../out", "../err"))
-        return code, out, err
-
-
 @pytest.fixture(scope="module", autouse=True)
-def server() -> Iterator[None]:
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    ) as process:
-        Server.process = process
+def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with command_server(tmp_path_factory.mktemp("run")) as Guarded.server:
         yield
-        assert process.stdin is not None
-        process.stdin.close()
+
+
+class Guarded:
+    """The same for many commands, from one process."""
+
+    server: CommandServer
 
 
 def run(*arguments: str, patch: str = "pass") -> tuple[int, str, str]:
-    return Server().run(arguments, patch)
+    return Guarded.server.run(arguments, patch, "main()")[:3]
 
 
 def refused(*arguments: str, patch: str = "pass") -> str:
@@ -146,24 +103,6 @@ def started(
             yield process
         finally:
             process.kill()
-
-
-def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
-
-
-def ended(pid: int) -> bool:
-    """Wait a while for the end of a process that is no child of this one."""
-    for _ in range(100):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state in "ZX":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 @pytest.mark.parametrize(

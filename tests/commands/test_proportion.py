@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import resource
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,51 +20,23 @@ from onnx.helper import (
     make_tensor_value_info,
 )
 
+from command_server import command_server
 from halfulp import ModelError
 from halfulp.onnx import check_model, fuse, infer_shapes, run_model
 
 # Bytes of memory, whatever the model, and besides for each byte of it: SECURITY.md.
 MEMORY, PER_BYTE = 256 << 20, 256
 
-# Runs each command in a process of its own, forked from one that has imported all that
-# takes long, and tells its code, its processor time and its memory.
-SERVER = """
-import contextlib, io, json, os, sys
-import halfulp.cli, halfulp.engines, halfulp.onnx
-with contextlib.redirect_stdout(io.StringIO()):
-    halfulp.cli.main(["check", sys.argv[1]])
-for line in sys.stdin:
-    arguments, out = json.loads(line)
-    child = os.fork()
-    if not child:
-        file = os.open(out, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-        for number in (1, 2):
-            os.dup2(file, number)
-        code = 99
-        try:
-            if arguments[0] == "infer_shapes":
-                halfulp.onnx.infer_shapes(arguments[1])
-                code = 0
-            else:
-                code = halfulp.cli.main(arguments)
-        finally:
-            sys.stdout.flush()
-            os._exit(code)
-    _, status, usage = os.wait4(child, 0)
-    seconds = usage.ru_utime + usage.ru_stime
-    told = [os.waitstatus_to_exitcode(status), seconds, usage.ru_maxrss << 10]
-    print(json.dumps(told), flush=True)
-"""
-
 Run = Callable[..., tuple[int, float, int, str]]
+
+INFER = "not halfulp.onnx.infer_shapes(sys.argv[2])"
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Runs a command; returns exit code, seconds, bytes of memory, and what it prints."""
     folder = tmp_path_factory.mktemp("run")
-    path, out = folder / "m.onnx", str(folder / "out")
-    path.write_bytes(model([make_node("Abs", ["x"], ["y"])]).SerializeToString())
+    path = folder / "m.onnx"
     np.savez(folder / "feeds.npz", x=np.ones((2, 3), np.float32))
     more = {
         "convert": ["--opset", "13", "-o", str(folder / "o.onnx")],
@@ -77,27 +44,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         "expand": ["-o", str(folder / "o.onnx")],
         "run": ["--engine", "reference", "--input", str(folder / "feeds.npz")],
     }
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    ) as process:
-        requests, answers = process.stdin, process.stdout
-        assert requests is not None
-        assert answers is not None
+    with command_server(folder) as server:
 
         def run(command: str, proto: ModelProto) -> tuple[int, float, int, str]:
             path.write_bytes(proto.SerializeToString())
             arguments = [command, str(path), *more.get(command, ())]
-            print(json.dumps([arguments, out]), file=requests, flush=True)
-            code, seconds, memory = json.loads(answers.readline())
-            assert memory < MEMORY + PER_BYTE * path.stat().st_size
-            return code, seconds, memory, Path(out).read_text(encoding="utf-8")
+            call = INFER if command == "infer_shapes" else "main(sys.argv[1:])"
+            done = server.run(arguments, call=call)
+            assert done.memory < MEMORY + PER_BYTE * path.stat().st_size
+            return done.code, done.seconds, done.memory, done.out + done.err
 
         yield run
-        requests.close()
 
 
 X = make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from halfulp.children import Child, ChildEndedError
+from processes import ended
 
 # A module that does what it is asked to.
 ANSWERING = """
@@ -88,15 +89,6 @@ def test_a_child_that_hangs_is_ended_when_it(child: Child, contents: list[bytes]
     assert time.monotonic() - start < 20
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs: one that nobody has waited for does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
 def test_no_child_outlives_its_parent(tmp_path: Path) -> None:
     (tmp_path / "answering.py").write_text(ANSWERING)
     code = """
@@ -114,10 +106,7 @@ child.ask(["hang"])
         os.kill(pid, 0)
         parent.send_signal(signal.SIGKILL)
     try:
-        deadline = time.monotonic() + 10
-        while is_alive(pid):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        assert ended(pid)
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

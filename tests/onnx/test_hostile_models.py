@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+from command_server import command_server
 from onnx_models import DATA, function, model, nested_graphs
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -22,31 +20,10 @@ CASES = Path(__file__).parents[1] / "cases"
 SECONDS = 10
 MEMORY = 1 << 30
 
-# Runs each command in a process of its own, forked from one that has imported all that
-# takes long.
-SERVER = f"""
-import contextlib, io, json, os, resource, signal, sys
-import halfulp.cli, halfulp.engines
-with contextlib.redirect_stdout(io.StringIO()):
-    halfulp.cli.main(["check", sys.argv[1]])
-for line in sys.stdin:
-    arguments, out, err = json.loads(line)
-    child = os.fork()
-    if not child:
-        resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.alarm({SECONDS})
-        for number, path in ((1, out), (2, err)):
-            os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
-        code = 99
-        try:
-            code = halfulp.cli.main(arguments)
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    print(os.waitstatus_to_exitcode(status), flush=True)
+LIMITS = f"""
+resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+signal.alarm({SECONDS})
 """
 
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -55,26 +32,8 @@ Run = Callable[[list[str]], tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Runs the command line; returns exit code, stdout and stderr."""
-    files = [str(tmp_path_factory.mktemp("run") / name) for name in ("out", "err")]
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(CASES / "exported/torch_pow_18.onnx")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    ) as process:
-        requests, answers = process.stdin, process.stdout
-        assert requests is not None
-        assert answers is not None
-
-        def run(arguments: list[str]) -> tuple[int, str, str]:
-            print(json.dumps([arguments, *files]), file=requests, flush=True)
-            code = int(answers.readline())
-            out, err = (Path(file).read_text(encoding="utf-8") for file in files)
-            return code, out, err
-
-        yield run
-        requests.close()
+    with command_server(tmp_path_factory.mktemp("run"), LIMITS) as server:
+        yield lambda arguments: server.run(arguments)[:3]
 
 
 @pytest.fixture
