@@ -69,20 +69,21 @@ bool choose_target(const char* name) {
   return target != nullptr;
 }
 
-Function find_kernel(Layout layout, Method method, Type type) {
+Function find_kernel(Term term, Layout layout, Method method, Type type) {
   const Target& target = chosen_target();
   for (std::size_t i = 0; i < target.kernel_count; ++i) {
     const Kernel& kernel = target.kernels[i];
-    if (kernel.layout == layout && kernel.method == method && kernel.type == type) {
+    if (kernel.term == term && kernel.layout == layout && kernel.method == method &&
+        kernel.type == type) {
       return kernel.function;
     }
   }
   return nullptr;
 }
 
-ExactFunction find_exact_kernel(Layout layout, Type type) {
+ExactFunction find_exact_kernel(Term term, Layout layout, Type type) {
   const ExactKernel* kernel = chosen_target().exact_kernels;
-  while (kernel->layout != layout || kernel->type != type) ++kernel;
+  while (kernel->term != term || kernel->layout != layout || kernel->type != type) ++kernel;
   return kernel->function;
 }
 

@@ -1,5 +1,5 @@
 // Which kernels there are, and which ones run.
-// May include enclosure.h and formats.h only.
+// May include enclosure.h, formats.h and terms.h only.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 
 #include "enclosure.h"
 #include "formats.h"
+#include "terms.h"
 
 namespace halfulp {
 
@@ -14,11 +15,11 @@ enum class Layout { rows, columns };
 enum class Method { narrow, plain, compensated, grid, residue };
 
 // Outputs of one call of a columns kernel, and scratch memory for each: whole rows of a
-// matrix are read at a stretch, while the accumulators stay in the first two caches.
+// matrix are read at a stretch, while the lanes stay in the first two caches.
 inline constexpr std::size_t kTile = 4096;
 inline constexpr std::size_t kLaneBytes = 16;
 
-// Adds the squares of a matrix of `rows` x `columns` elements, at least one, to enclosures; to
+// Adds the terms of a matrix of `rows` x `columns` elements, at least one, to enclosures; to
 // nothing, whatever these hold, if they are fresh. Elements of a row lie side by side,
 // rows `row_stride` bytes apart. Layout::rows adds row i to enclosure i; Layout::columns adds
 // column j to enclosure j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
@@ -28,6 +29,7 @@ using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std:
                           void* scratch);
 
 struct Kernel {
+  Term term;
   Layout layout;
   Method method;
   Type type;
@@ -37,7 +39,7 @@ struct Kernel {
 
 // A block of terms summed exactly, in limbs: integers whose bits overlap, in fixed steps of
 // their exponents. Output i is the sum over f of
-//   limb[f][i] * 2^(exponent[i] + f * limb_step(type)),
+//   limb[f][i] * 2^(exponent[i] + f * limb_step(term, type)),
 // or must be summed in another way if exponent[i] is kNotExact.
 inline constexpr int kMostLimbs = 4;
 inline constexpr std::int32_t kNotExact = INT32_MIN;
@@ -59,9 +61,9 @@ constexpr std::int64_t exact_rows_of(Type type) {
 }
 
 // From one limb to the next, as a power of two: see kernels/folds.h and kernels/integers.h.
-constexpr int limb_step(Type type) {
+constexpr int limb_step(Term term, Type type) {
   if (!format_of(type).is_float) return 32;
-  return log_exact_rows(type) - (type == Type::float64 ? 50 : 51);
+  return log_exact_rows(type) - (is_exact(term, type, Type::float64) ? 51 : 50);
 }
 
 // Sums a block: of Layout::rows at most kExactColumns columns, of Layout::columns at most
@@ -74,6 +76,7 @@ using ExactFunction = std::size_t (*)(const std::byte* data, std::ptrdiff_t row_
                                       void* scratch);
 
 struct ExactKernel {
+  Term term;
   Layout layout;
   Type type;
   const char* name;
@@ -114,8 +117,8 @@ const Target& chosen_target();
 // Chooses by name, or the default for null; false if there is no such target here.
 bool choose_target(const char* name);
 
-Function find_kernel(Layout layout, Method method, Type type);
-ExactFunction find_exact_kernel(Layout layout, Type type);
+Function find_kernel(Term term, Layout layout, Method method, Type type);
+ExactFunction find_exact_kernel(Term term, Layout layout, Type type);
 const Rounder& find_rounder(Type type);
 
 }  // namespace halfulp

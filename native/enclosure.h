@@ -1,10 +1,12 @@
 // What is known of each output so far: an enclosure of the sum, or its residue. Proved in
 // docs/exactness.md#the-enclosure.
-// Includes nothing of halfulp. Internal linkage: see simd.h.
+// May include terms.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "terms.h"
 
 namespace halfulp {
 
@@ -15,7 +17,7 @@ inline constexpr double kU32 = 0x1p-24;
 // What is known of the outputs of a tile, an entry each.
 //
 // Floats, an enclosure: |S - (hi + lo)| <= bound * (1 + 2^-10), where S is the exact sum of the
-// squares added so far. hi is NaN iff one of them was, and infinite if one of them was or if a
+// terms added so far. hi is NaN iff one of them was, and infinite if one of them was or if a
 // finite sum overflowed; lo and bound mean nothing then.
 // Integers: residue is S modulo 2^64.
 struct Enclosures {
@@ -36,6 +38,9 @@ inline constexpr double kLeastDecidable = 0x1p-900;
 inline constexpr std::int64_t kMaxAdditions = std::int64_t{1} << 40;
 
 namespace {
+
+static_assert(!any_is_signed(),
+              "|lo| <= hi, and NaN and infinity are final, as no term is below 0");
 
 // Adds a sum s + c known to within `bound`, s >= 0, to one enclosure or to a vector of them.
 //

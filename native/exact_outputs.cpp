@@ -23,10 +23,11 @@ ExactOutputs::ExactOutputs(const Plan& plan, Type type, const Reader& reader,
     : plan_(plan),
       type_(type),
       format_(format_of(type)),
-      exactly_(exactly(type)),
-      rows_(find_exact_kernel(Layout::rows, type)),
-      columns_(plan.layout == Layout::columns ? find_exact_kernel(Layout::columns, type)
-                                              : nullptr),
+      exact_sums_(exact_sums_of(Term::square, type)),
+      rows_(find_exact_kernel(Term::square, Layout::rows, type)),
+      columns_(plan.layout == Layout::columns
+                   ? find_exact_kernel(Term::square, Layout::columns, type)
+                   : nullptr),
       reader_(reader),
       schedule_(schedule),
       parts_(parts),
@@ -39,12 +40,12 @@ void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::i
   std::mutex mutex;  // guards sums
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
     Workspace& own = *parts_[worker];
-    const std::ptrdiff_t size = 8 * sum_format(format_).stored_digits;
+    const std::ptrdiff_t size = 8 * sum_format(Term::square, format_).stored_digits;
     const StoredSums more = {own.stored(), size, n};
     std::fill_n(own.stored(), n * size, std::byte{0});
     add_part(part.reduced, input + part.input, n, more, own);
     const std::lock_guard<std::mutex> guard(mutex);
-    for (std::int64_t i = 0; i < n; ++i) add_to_stored(format_, sums(i), more(i));
+    for (std::int64_t i = 0; i < n; ++i) add_to_stored(Term::square, format_, sums(i), more(i));
   });
 }
 
@@ -57,7 +58,7 @@ void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::i
       std::uint64_t digits[3] = {};
       std::uint64_t* const sum = format_.is_float ? sums(i) : digits;
       add_terms(reduced, input + i * kept.input, sum, workspace);
-      if (!format_.is_float) add_to_stored(format_, sums(i), digits, digits[2]);
+      if (!format_.is_float) add_to_stored(Term::square, format_, sums(i), digits, digits[2]);
     }
     return;
   }
@@ -85,7 +86,7 @@ void ExactOutputs::add_terms(const Loops& reduced, const std::byte* input,
   });
 }
 
-// Adds the squares of n elements side by side to digits.
+// Adds the terms of n elements side by side to digits.
 void ExactOutputs::add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
                            Workspace& workspace) const {
   constexpr std::int64_t kColumns = kExactColumns;
@@ -100,16 +101,16 @@ void ExactOutputs::add_run(const std::byte* data, std::int64_t n, std::uint64_t*
     const std::size_t count = rows_(data, columns * bytes, rows, columns, limbs, nullptr);
     for (std::int64_t i = 0; i < rows; ++i, data += columns * bytes) {
       if (exponent[i] == kNotExact) {
-        exactly_.add_squares(digits, data, columns);
+        exact_sums_.add_terms(digits, data, columns);
       } else {
-        exactly_.add_limbs(digits, limbs + i, count);
+        exact_sums_.add_limbs(digits, limbs + i, count);
       }
     }
     n -= rows * columns;
     workspace.pace.count(rows * columns);
   }
   workspace.pace.count(n);
-  exactly_.add_squares(digits, data, n);
+  exact_sums_.add_terms(digits, data, n);
 }
 
 // Adds column j of a matrix to sum j.
@@ -130,7 +131,7 @@ void ExactOutputs::add_columns(const Block& block, const StoredSums& sums,
     workspace.pace.count(block.rows * columns);
     for (std::int64_t i = 0; i < block.rows; ++i, data += block.row_stride) {
       for (std::int64_t j = 0; j < columns; ++j) {
-        exactly_.add_squares_to_stored(sums(j), data + j * bytes, 1);
+        exact_sums_.add_terms_to_stored(sums(j), data + j * bytes, 1);
       }
     }
     return;
@@ -145,13 +146,13 @@ void ExactOutputs::add_columns(const Block& block, const StoredSums& sums,
     const std::size_t count =
         columns_(data, block.row_stride, rows, columns, limbs, workspace.scratch());
     static_assert(2 * exact_rows_of(Type::float16) <= 8 * exact_rows_of(Type::float64));
-    if (!exactly_.add_outputs(sums, limbs, count, columns)) continue;
+    if (!exact_sums_.add_outputs(sums, limbs, count, columns)) continue;
     for (std::int64_t j = 0; j < columns; ++j) {
       if (limbs.exponent[j] != kNotExact) continue;
       std::uint64_t column[exact_rows_of(Type::float64)];
       auto* terms = reinterpret_cast<std::byte*>(column);
       pack(terms, data + j * bytes, 1, 0, rows, block.row_stride, bytes, false);
-      exactly_.add_squares_to_stored(sums(j), terms, rows);
+      exact_sums_.add_terms_to_stored(sums(j), terms, rows);
     }
   }
 }

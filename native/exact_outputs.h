@@ -46,7 +46,7 @@ class ExactOutputs {
   const Plan& plan_;
   const Type type_;
   const Format& format_;
-  const Exactly exactly_;
+  const ExactSums exact_sums_;
   const ExactFunction rows_;     // sums an output
   const ExactFunction columns_;  // sums a block of columns, if such are summed
   const Reader& reader_;

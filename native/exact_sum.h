@@ -1,5 +1,5 @@
-// Exact sums of squares: integers wide enough for every square of a type.
-// May include dispatch.h and formats.h only.
+// Exact sums: integers wide enough for every term of a type.
+// May include dispatch.h, formats.h and terms.h only.
 #pragma once
 
 #include <algorithm>
@@ -9,35 +9,43 @@
 
 #include "dispatch.h"
 #include "formats.h"
+#include "terms.h"
 
 namespace halfulp {
 
-__extension__ typedef unsigned __int128 uint128;
-__extension__ typedef __int128 int128;
-
-// The most squares that one sum may be of.
+// The most terms that one sum may be of.
 inline constexpr std::uint64_t kMostTerms = (std::uint64_t{1} << 63) - 1;
 
 // A sum S = digits * 2^exponent, in digits of 64 bits, the least first, with all carries
-// settled: equal sums have equal digits. They hold kMostTerms squares of the greatest finite
+// settled: equal sums have equal digits. They hold kMostTerms terms of the greatest finite
 // element and, for floats, two bits more, the highest: that one element was NaN, or that one
 // was infinite and none NaN. Then all other bits are 0.
 struct SumFormat {
   int exponent;
-  int square_bits;  // of the greatest finite square
+  int term_bits;  // of the greatest finite term
   int digits;
   int stored_digits;  // as SumSquare stores it: see add_to_stored
 };
 
-constexpr SumFormat sum_format(const Format& format) {
-  if (!format.is_float) return {0, 16 * format.bytes, 3, 2};
-  const int exponent = 2 * format.least_exponent();
-  const int square_bits = 2 * (format.emax + 1) - exponent;
-  const int digits = (square_bits + 63 + 2 + 63) / 64;
-  return {exponent, square_bits, digits, digits};
+constexpr SumFormat sum_format(Term term, const Format& format) {
+  const int degree = facts_of(term).degree;
+  if (!format.is_float) return {0, 8 * degree * format.bytes, 3, 2};
+  const int exponent = degree * format.least_exponent();
+  const int term_bits = degree * (format.emax + 1) - exponent;
+  const int digits = (term_bits + 63 + 2 + 63) / 64;
+  return {exponent, term_bits, digits, digits};
 }
 
-inline constexpr int kMostDigits = sum_format(format_of(Type::float64)).digits;
+constexpr int most_digits() {
+  int most = 0;
+  for (const TermFacts& facts : kTerms) {
+    const int digits = sum_format(facts.term, format_of(Type::float64)).digits;
+    if (digits > most) most = digits;
+  }
+  return most;
+}
+
+inline constexpr int kMostDigits = most_digits();
 
 inline constexpr std::uint64_t kTopBit = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kNan = kTopBit;
@@ -101,15 +109,19 @@ inline void settle_flags(const SumFormat& sum, std::uint64_t* digits, std::uint6
   digits[sum.digits - 1] = flags & kNan ? kNan : kInfinite;
 }
 
-// Adds the squares of n elements to a sum.
-template <Type type>
-void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
+// Adds the terms of n elements to a sum.
+template <Term term, Type type>
+void add_terms(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
   constexpr Format kFormat = format_of(type);
-  constexpr SumFormat kSum = sum_format(kFormat);
+  using T = TermOf<term>;
+  static_assert(!T::kIsSigned, "sums are not negative, and infinite ones of one sign");
+  constexpr SumFormat kSum = sum_format(term, kFormat);
   const auto* elements = reinterpret_cast<const Bits<type>*>(data);
   if constexpr (kFormat.is_float) {
     constexpr int kFraction = kFormat.precision - 1;
     constexpr int kAllOnes = 2 * kFormat.emax + 1;
+    // See add_shifted.
+    static_assert(T::kDegree * (kAllOnes - 2) / 64 + 2 < kSum.digits);
     std::uint64_t flags = flags_of(kSum, digits);
     for (std::int64_t i = 0; i < n; ++i) {
       const std::uint64_t x = elements[i];
@@ -119,7 +131,7 @@ void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
         flags |= fraction != 0 ? kNan : kInfinite;
       } else {
         const std::uint64_t m = fraction | std::uint64_t{field != 0} << kFraction;
-        add_shifted(digits, uint128{m} * m, 2 * (field - (field != 0)));
+        add_shifted(digits, T::size(m), T::kDegree * (field - (field != 0)));
       }
     }
     settle_flags(kSum, digits, flags);
@@ -128,7 +140,7 @@ void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
       const Bits<type> x = elements[i];
       const bool negative = kFormat.is_signed && x >> (8 * kFormat.bytes - 1) != 0;
       const Bits<type> m = negative ? static_cast<Bits<type>>(0 - x) : x;
-      add_shifted(digits, uint128{m} * m, 0);
+      add_shifted(digits, T::size(m), 0);
     }
   }
 }
@@ -136,9 +148,9 @@ void add_squares(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
 // Adds a sum to one as SumSquare stores it: of floats its digits; of integers S modulo 2^127,
 // and in the highest bit whether S >= 2^127. Neither depends on the order of additions, and S
 // of 32-bit elements is always below. For integers `more` may have a third digit.
-inline void add_to_stored(const Format& format, std::uint64_t* stored,
+inline void add_to_stored(Term term, const Format& format, std::uint64_t* stored,
                           const std::uint64_t* more, std::uint64_t third = 0) {
-  const SumFormat sum = sum_format(format);
+  const SumFormat sum = sum_format(term, format);
   if (!format.is_float) {
     std::uint64_t low;
     const bool carry = __builtin_add_overflow(stored[0], more[0], &low);
@@ -158,10 +170,10 @@ inline void add_to_stored(const Format& format, std::uint64_t* stored,
 }
 
 // Adds the limbs of the first output of a kernel to a sum.
-template <Type type>
+template <Term term, Type type>
 void add_limbs(std::uint64_t* digits, const Limbs& limbs, std::size_t count) {
-  constexpr SumFormat kSum = sum_format(format_of(type));
-  constexpr int kStep = limb_step(type);
+  constexpr SumFormat kSum = sum_format(term, format_of(type));
+  constexpr int kStep = limb_step(term, type);
   if (format_of(type).is_float && flags_of(kSum, digits) != 0) return;
   for (std::size_t f = 0; f < count; f += 2) {
     // Two at a time, in units of the finer one; each is below 2^60 in size.
@@ -181,14 +193,14 @@ void add_limbs(std::uint64_t* digits, const Limbs& limbs, std::size_t count) {
 }
 
 // Adds to a stored sum what `add` adds to digits.
-template <Type type, class Add>
+template <Term term, Type type, class Add>
 void with_digits(std::uint64_t* stored, Add add) {
   if constexpr (format_of(type).is_float) {
     add(stored);
   } else {
     std::uint64_t digits[3] = {};
     add(digits);
-    add_to_stored(format_of(type), stored, digits, digits[2]);
+    add_to_stored(term, format_of(type), stored, digits, digits[2]);
   }
 }
 
@@ -209,7 +221,7 @@ struct StoredSums {
 };
 
 // Adds output j of a kernel, of n, to stored sum j; returns whether it found one not exact.
-template <Type type>
+template <Term term, Type type>
 bool add_outputs(const StoredSums& sums, const Limbs& limbs, std::size_t count,
                  std::int64_t n) {
   bool all = true;
@@ -218,72 +230,80 @@ bool add_outputs(const StoredSums& sums, const Limbs& limbs, std::size_t count,
       all = false;
       continue;
     }
-    with_digits<type>(
-        sums(j), [&](std::uint64_t* digits) { add_limbs<type>(digits, limbs + j, count); });
+    with_digits<term, type>(sums(j), [&](std::uint64_t* digits) {
+      add_limbs<term, type>(digits, limbs + j, count);
+    });
   }
   return !all;
 }
 
-// Adds the squares of n elements side by side to a stored sum.
-template <Type type>
-void add_squares_to_stored(std::uint64_t* stored, const std::byte* data, std::int64_t n) {
-  with_digits<type>(stored, [&](std::uint64_t* digits) { add_squares<type>(digits, data, n); });
+// Adds the terms of n elements side by side to a stored sum.
+template <Term term, Type type>
+void add_terms_to_stored(std::uint64_t* stored, const std::byte* data, std::int64_t n) {
+  with_digits<term, type>(
+      stored, [&](std::uint64_t* digits) { add_terms<term, type>(digits, data, n); });
 }
 
-// All this for one type.
-struct Exactly {
-  void (*add_squares)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
-  void (*add_squares_to_stored)(std::uint64_t* stored, const std::byte* data, std::int64_t n);
+// All this for one term and type.
+struct ExactSums {
+  void (*add_terms)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
+  void (*add_terms_to_stored)(std::uint64_t* stored, const std::byte* data, std::int64_t n);
   void (*add_limbs)(std::uint64_t* digits, const Limbs& limbs, std::size_t count);
   bool (*add_outputs)(const StoredSums& sums, const Limbs& limbs, std::size_t count,
                       std::int64_t n);
 };
 
-template <Type type>
-constexpr Exactly exactly_as() {
-  return {&add_squares<type>, &add_squares_to_stored<type>, &add_limbs<type>,
-          &add_outputs<type>};
+template <Term term, Type type>
+constexpr ExactSums exact_sums_as() {
+  return {&add_terms<term, type>, &add_terms_to_stored<term, type>, &add_limbs<term, type>,
+          &add_outputs<term, type>};
 }
 
-inline Exactly exactly(Type type) {
-  switch (type) {
-    case Type::bfloat16:
-      return exactly_as<Type::bfloat16>();
-    case Type::float16:
-      return exactly_as<Type::float16>();
-    case Type::float32:
-      return exactly_as<Type::float32>();
-    case Type::float64:
-      return exactly_as<Type::float64>();
-    case Type::int32:
-      return exactly_as<Type::int32>();
-    case Type::int64:
-      return exactly_as<Type::int64>();
-    case Type::uint32:
-      return exactly_as<Type::uint32>();
-    case Type::uint64:
-      return exactly_as<Type::uint64>();
-  }
-  __builtin_unreachable();
+inline ExactSums exact_sums_of(Term term, Type type) {
+  return with_term(term, [type](auto t) {
+    constexpr Term kTerm = t.kTerm;
+    switch (type) {
+      case Type::bfloat16:
+        return exact_sums_as<kTerm, Type::bfloat16>();
+      case Type::float16:
+        return exact_sums_as<kTerm, Type::float16>();
+      case Type::float32:
+        return exact_sums_as<kTerm, Type::float32>();
+      case Type::float64:
+        return exact_sums_as<kTerm, Type::float64>();
+      case Type::int32:
+        return exact_sums_as<kTerm, Type::int32>();
+      case Type::int64:
+        return exact_sums_as<kTerm, Type::int64>();
+      case Type::uint32:
+        return exact_sums_as<kTerm, Type::uint32>();
+      case Type::uint64:
+        return exact_sums_as<kTerm, Type::uint64>();
+    }
+    __builtin_unreachable();
+  });
 }
 
 // Whether some `terms` elements, at most kMostTerms, can have this sum.
-inline bool is_stored_sum(const Format& format, const std::uint64_t* stored,
+inline bool is_stored_sum(Term term, const Format& format, const std::uint64_t* stored,
                           std::uint64_t terms) {
-  const SumFormat sum = sum_format(format);
+  const SumFormat sum = sum_format(term, format);
   const bool any =
       std::any_of(stored, stored + sum.stored_digits, [](auto d) { return d != 0; });
   if (terms == 0 || !any) return !any;
-  if (!format.is_float) return sum.square_bits == 128 || stored[1] < terms;
+  // S < terms * 2^term_bits
+  if (!format.is_float) {
+    const uint128 value = uint128{stored[1]} << 64 | stored[0];
+    return sum.term_bits == 128 || value >> sum.term_bits < terms;
+  }
   const std::uint64_t flags = flags_of(sum, stored);
   if (flags != 0) {
     const bool others =
         std::any_of(stored, stored + sum.digits - 1, [](auto d) { return d != 0; });
     return !others && (stored[sum.digits - 1] == kNan || stored[sum.digits - 1] == kInfinite);
   }
-  // S < terms * 2^square_bits
-  const int digit = sum.square_bits / 64;
-  const int bit = sum.square_bits % 64;
+  const int digit = sum.term_bits / 64;
+  const int bit = sum.term_bits % 64;
   uint128 above = 0;
   for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | stored[i];
   return above >> bit < terms;

@@ -135,7 +135,8 @@ std::uint64_t Ladder::resolve(const std::byte* input, Workspace& workspace) cons
       throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
     }
   }
-  return results_.of_exact_sum(input_format_, digits, sum_format(input_format_).digits);
+  return results_.of_exact_sum(input_format_, digits,
+                               sum_format(Term::square, input_format_).digits);
 }
 
 void Ladder::sum_exactly(const std::byte* input, std::byte* output, std::int64_t n,

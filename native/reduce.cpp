@@ -83,7 +83,7 @@ class Call {
     // Columns whose sums are open are read one by one in the end.
     needs.packed = by_columns || !reader_.in_place(reduced.input);
     needs.folded = !exact && by_columns && reader_.folds(columns);
-    const SumFormat sum = sum_format(format_of(request_.input_type));
+    const SumFormat sum = sum_format(Term::square, format_of(request_.input_type));
     needs.stored_bytes = exact && of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0;
     const std::int64_t tile = schedule_.tile();
     Workspaces workspaces(count);

@@ -93,7 +93,7 @@ class Results {
     if (!input.is_float) {
       return format_.is_float ? of_digits({digits, size, 0}) : digits[0];
     }
-    const SumFormat sum = sum_format(input);
+    const SumFormat sum = sum_format(Term::square, input);
     const std::uint64_t flags = flags_of(sum, digits);
     if (flags != 0) return flags & kNan ? format_.quiet_nan() : format_.infinity();
     return of_digits({digits, sum.digits, sum.exponent});

@@ -33,7 +33,7 @@ TileSums::TileSums(const Plan& plan, Type type, Method first, const Reader& read
     : plan_(plan),
       type_(type),
       first_(first),
-      kernel_(find_kernel(plan.layout, first, type)),
+      kernel_(find_kernel(Term::square, plan.layout, first, type)),
       reader_(reader),
       schedule_(schedule),
       parts_(parts),
@@ -54,7 +54,8 @@ void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
 
 void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* input,
                         std::int64_t n, const Enclosures& sums, Workspace& workspace) const {
-  const Function kernel = method == first_ ? kernel_ : find_kernel(plan_.layout, method, type_);
+  const Function kernel =
+      method == first_ ? kernel_ : find_kernel(Term::square, plan_.layout, method, type_);
   std::optional<FlushSubnormals> flush;
   if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
   const Loop& kept = plan_.kept.innermost();

@@ -29,23 +29,24 @@ struct SumColumns {
   }
 };
 
-template <Type type>
+template <Term term, Type type>
 struct SumColumnsNarrow {
-  using Lane = Plain;
+  using Lane = Plain<term>;
+  using Short = Binary32<term, type>;
   static constexpr std::size_t kRowsPerPass = 4;
   static constexpr std::size_t kColumns = 2 * kNarrowWidth;
   static constexpr std::size_t kLanesPerGroup = 4;
   static constexpr std::size_t kMaxRows = 512 * kRowsPerPass;
 
-  // Two chains of half the rows, whose first square is exact, and a join.
+  // Two chains of half the rows, whose first term is exact, and a join.
   static double factor(std::size_t n) {
-    return Plain::factor(n / kRowsPerPass + 2) + Short<type>::factor(kRowsPerPass / 2);
+    return Lane::factor(n / kRowsPerPass + 2) + Short::factor(kRowsPerPass / 2);
   }
-  static double underflow(std::size_t n) { return Short<type>::underflow(n); }
+  static double underflow(std::size_t n) { return Short::underflow(n); }
 
   template <class Get>
-  static void add(Plain* lanes, bool fresh, std::size_t rows, Get get) {
-    Short<type> chains[2][2];
+  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
+    Short chains[2][2];
     for (std::size_t row = 0; row < rows; ++row) {
       const std::uint16_t* x = get(row);
       for (std::size_t part = 0; part < 2; ++part) {
@@ -120,7 +121,7 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
       const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
       const Lane& lane = lanes[j / kWidth];
       add_to_enclosures(enclosures + j, fresh && begin == 0, count, lane,
-                        lane.high() * factor + underflow);
+                        lane.mass() * factor + underflow);
     }
   }
 }

@@ -10,9 +10,9 @@
 namespace halfulp {
 namespace {
 
-template <Type type, std::size_t folds>
+template <Term term, Type type, std::size_t folds>
 struct FoldColumns {
-  using Lane = WideLane<type, folds>;
+  using Lane = WideLane<term, type, folds>;
   static constexpr std::size_t kRowsPerPass = 8;
   static constexpr std::size_t kColumns = kWidth;
   static constexpr std::size_t kLanesPerGroup = 1;
@@ -32,11 +32,11 @@ struct Column {
   bool narrow;
 };
 
-template <Type type, std::size_t folds>
+template <Term term, Type type, std::size_t folds>
 std::size_t fold_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                          std::size_t columns, const Limbs& limbs, const Column* known,
                          void* scratch) {
-  using Sum = FoldColumns<type, folds>;
+  using Sum = FoldColumns<term, type, folds>;
   auto* lanes = static_cast<typename Sum::Lane*>(scratch);
   const auto head_at = [&](std::size_t j) {
     Vector head{};
@@ -57,11 +57,12 @@ std::size_t fold_columns(const std::byte* data, std::ptrdiff_t row_stride, std::
   return folds;
 }
 
-template <Type type>
+template <Term term, Type type>
 struct FoldColumnsNarrow {
+  using Folds = typename NarrowFold<term, type>::Lane;
   struct Lane {
     Narrow head{};
-    NarrowLane::Residues sums[3] = {};
+    typename Folds::Residues sums[3] = {};
   };
   static constexpr std::size_t kRowsPerPass = 1 << kNarrowLogSteps;
   static constexpr std::size_t kColumns = 2 * kNarrowWidth;
@@ -69,7 +70,7 @@ struct FoldColumnsNarrow {
 
   template <class Get>
   static void add(Lane* lanes, bool, std::size_t rows, Get get) {
-    NarrowLane two[2];
+    Folds two[2];
     for (std::size_t i = 0; i < 2; ++i) two[i].start(lanes[i].head);
     for (std::size_t row = 0; row < rows; ++row) {
       Narrow x[2];
@@ -92,17 +93,18 @@ struct FoldColumnsNarrow {
   }
 };
 
-template <Type type>
+template <Term term, Type type>
 std::size_t fold_columns_narrow(const std::byte* data, std::ptrdiff_t row_stride,
                                 std::size_t rows, std::size_t columns, const Limbs& limbs,
                                 const Column* known, void* scratch) {
-  using Sum = FoldColumnsNarrow<type>;
+  using F = NarrowFold<term, type>;
+  using Sum = FoldColumnsNarrow<term, type>;
   auto* lanes = static_cast<typename Sum::Lane*>(scratch);
   const std::size_t room = (columns + Sum::kColumns - 1) / Sum::kColumns * Sum::kColumns;
   for (std::size_t j = 0; j < room; ++j) {
     auto& lane = lanes[Sum::lane_of(j)];
     if (Sum::element_of(j) == 0) lane = typename Sum::Lane{};
-    const int head = known[j].narrow ? narrow_head(known[j].head) : 0;
+    const int head = known[j].narrow ? F::head_for(known[j].head) : 0;
     lane.head[Sum::element_of(j)] = static_cast<float>(head_of(head));
   }
   pass_all<type, Sum>(data, row_stride, rows, columns, false, lanes);
@@ -110,16 +112,16 @@ std::size_t fold_columns_narrow(const std::byte* data, std::ptrdiff_t row_stride
     const auto& sums = lanes[Sum::lane_of(j)].sums;
     const std::size_t i = Sum::element_of(j);
     const auto integer = [&](std::size_t f) { return static_cast<std::int32_t>(sums[f][i]); };
-    set_narrow_limbs(limbs + j, known[j].head, integer(0), integer(1), integer(2));
+    F::set_limbs(limbs + j, known[j].head, integer(0), integer(1), integer(2));
     if (!known[j].narrow) limbs.exponent[j] = kNotExact;
   }
   return 2;
 }
 
-template <Type type>
+template <Term term, Type type>
 std::size_t exact_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Limbs& limbs, void* scratch) {
-  using F = Fold<type>;
+  using F = Fold<term, type>;
   using Lane = Extremes<type>;
   const std::size_t room = (columns + 63) / 64 * 64;
   auto* known = static_cast<Column*>(scratch);
@@ -130,13 +132,13 @@ std::size_t exact_columns(const std::byte* data, std::ptrdiff_t row_stride, std:
   std::size_t narrow = 0;
   for (std::size_t j = 0; j < columns; ++j) {
     const Lane& lane = extremes[j / Lane::kColumns];
-    const int grid = F::grid_of(lane.least[j % Lane::kColumns]);
+    const int unit = F::unit_for(lane.least[j % Lane::kColumns]);
     const int head = F::head_for(lane.most[j % Lane::kColumns]);
-    const std::size_t folds = F::needed(head, grid);
+    const std::size_t folds = F::needed(head, unit);
     const bool fits = folds <= F::kMost;
     known[j].head = fits ? head : 0;
     known[j].folds = static_cast<std::uint8_t>(folds);
-    known[j].narrow = fits && fits_narrow<type>(head, grid);
+    known[j].narrow = fits && fits_narrow<term, type>(head, unit);
     narrow += known[j].narrow;
     for (std::size_t f = 2; f < F::kMost; ++f) wider[f] += fits && folds > f;
   }
@@ -147,12 +149,13 @@ std::size_t exact_columns(const std::byte* data, std::ptrdiff_t row_stride, std:
     return function(data, row_stride, rows, columns, limbs, known, rest);
   };
   if constexpr (sizeof(Bits<type>) == 2) {
-    if (columns - narrow <= few) return fold(&fold_columns_narrow<type>);
+    if (columns - narrow <= few) return fold(&fold_columns_narrow<term, type>);
   }
-  if (wider[2] <= few) return fold(&fold_columns<type, 2>);
-  if constexpr (F::kMost == 3) return fold(&fold_columns<type, 3>);
+  if (wider[2] <= few) return fold(&fold_columns<term, type, 2>);
+  if constexpr (F::kMost == 3) return fold(&fold_columns<term, type, 3>);
   if constexpr (F::kMost == 4) {
-    return wider[3] <= few ? fold(&fold_columns<type, 3>) : fold(&fold_columns<type, 4>);
+    return wider[3] <= few ? fold(&fold_columns<term, type, 3>)
+                           : fold(&fold_columns<term, type, 4>);
   }
   __builtin_unreachable();
 }

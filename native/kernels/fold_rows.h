@@ -24,9 +24,9 @@ constexpr std::size_t kFoldStride = kFoldLanes * kWidth;
 static_assert(kExactColumns <= kFoldStride << log_exact_rows(Type::float64));
 
 // Sets the limbs of one output; returns whether they are right.
-template <Type type, std::size_t folds>
+template <Term term, Type type, std::size_t folds>
 bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Limbs& limbs) {
-  using Lane = WideLane<type, folds>;
+  using Lane = WideLane<term, type, folds>;
   const Vector head = Vector{} + head_of(head_exponent);
   Lane lanes[kFoldLanes];
   for (Lane& lane : lanes) lane.start(head);
@@ -47,7 +47,7 @@ bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Limbs
     for (i = 0; i < kWidth; ++i) total += sum[i];
     limbs.limb[f][0] = static_cast<std::int64_t>(total);
   }
-  for (std::size_t f = folds; f < Fold<type>::kMost; ++f) limbs.limb[f][0] = 0;
+  for (std::size_t f = folds; f < Fold<term, type>::kMost; ++f) limbs.limb[f][0] = 0;
   limbs.exponent[0] = head_exponent - 52;
   Mask fits = (Mask)lanes[0].fits(head);
   for (const Lane& lane : lanes) fits &= (Mask)lane.fits(head);
@@ -56,17 +56,19 @@ bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Limbs
   return all;
 }
 
-template <Type type>
+template <Term term, Type type>
 bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
                      const Limbs& limbs) {
+  using F = NarrowFold<term, type>;
+  using Lane = typename F::Lane;
   constexpr std::size_t kNarrowLanes = kRegisters / 8;
   constexpr std::size_t kStride = kNarrowLanes * kNarrowWidth;
-  const Narrow head = Narrow{} + static_cast<float>(head_of(narrow_head(head_exponent)));
-  NarrowLane::Residues sums[3] = {};
-  NarrowLane::Integers fits = ~NarrowLane::Integers{};
+  const Narrow head = Narrow{} + static_cast<float>(head_of(F::head_for(head_exponent)));
+  typename Lane::Residues sums[3] = {};
+  typename Lane::Integers fits = ~typename Lane::Integers{};
   while (n > 0) {
-    NarrowLane lanes[kNarrowLanes];
-    for (NarrowLane& lane : lanes) lane.start(head);
+    Lane lanes[kNarrowLanes];
+    for (Lane& lane : lanes) lane.start(head);
     std::size_t steps = std::size_t{1} << kNarrowLogSteps;
     for (; steps > 0 && n >= kStride; --steps, n -= kStride, x += kStride) {
 #pragma GCC unroll 8
@@ -89,7 +91,7 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
         n = 0;
       }
     }
-    for (const NarrowLane& lane : lanes) {
+    for (const Lane& lane : lanes) {
       for (std::size_t f = 0; f < 3; ++f) sums[f] += lane.multiple(f, head);
       fits &= lane.fits(head);
     }
@@ -100,8 +102,8 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
     for (std::size_t f = 0; f < 3; ++f) total[f] += static_cast<std::int32_t>(sums[f][i]);
     all &= fits[i] != 0;
   }
-  set_narrow_limbs(limbs, head_exponent, total[0], total[1], total[2]);
-  for (std::size_t f = 2; f < Fold<type>::kMost; ++f) limbs.limb[f][0] = 0;
+  F::set_limbs(limbs, head_exponent, total[0], total[1], total[2]);
+  for (std::size_t f = 2; f < Fold<term, type>::kMost; ++f) limbs.limb[f][0] = 0;
   return all;
 }
 
@@ -109,9 +111,9 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
 // if there is none.
 constexpr int kNoHead = std::numeric_limits<int>::min();
 
-template <Type type>
+template <Term term, Type type>
 void exact_row(const Bits<type>* x, std::size_t n, const Limbs& limbs, int& head) {
-  using F = Fold<type>;
+  using F = Fold<term, type>;
   std::int64_t least, most;
   for (bool guessed = head != kNoHead;; guessed = false) {
     if (guessed) {
@@ -120,17 +122,17 @@ void exact_row(const Bits<type>* x, std::size_t n, const Limbs& limbs, int& head
       find_extremes<type, true>(x, n, least, most);
       head = F::head_for(most);
     }
-    const int grid = F::grid_of(least);
-    const std::size_t folds = F::needed(head, grid);
+    const int unit = F::unit_for(least);
+    const std::size_t folds = F::needed(head, unit);
     bool exact = false;
-    if (folds <= F::kMost && fits_narrow<type>(head, grid)) {
-      if constexpr (sizeof *x == 2) exact = fold_row_narrow<type>(x, n, head, limbs);
+    if (folds <= F::kMost && fits_narrow<term, type>(head, unit)) {
+      if constexpr (sizeof *x == 2) exact = fold_row_narrow<term, type>(x, n, head, limbs);
     } else if (folds == 2) {
-      exact = fold_row<type, 2>(x, n, head, limbs);
+      exact = fold_row<term, type, 2>(x, n, head, limbs);
     } else if (folds == 3) {
-      if constexpr (F::kMost >= 3) exact = fold_row<type, 3>(x, n, head, limbs);
+      if constexpr (F::kMost >= 3) exact = fold_row<term, type, 3>(x, n, head, limbs);
     } else if (folds == 4) {
-      if constexpr (F::kMost == 4) exact = fold_row<type, 4>(x, n, head, limbs);
+      if constexpr (F::kMost == 4) exact = fold_row<term, type, 4>(x, n, head, limbs);
     }
     if (exact) return;
     if (!guessed) break;
@@ -139,14 +141,14 @@ void exact_row(const Bits<type>* x, std::size_t n, const Limbs& limbs, int& head
   head = kNoHead;
 }
 
-template <Type type>
+template <Term term, Type type>
 std::size_t exact_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                        std::size_t columns, const Limbs& limbs, void*) {
   int head = kNoHead;
   for (std::size_t row = 0; row < rows; ++row) {
-    exact_row<type>(row_of<type>(data, row_stride, row), columns, limbs + row, head);
+    exact_row<term, type>(row_of<type>(data, row_stride, row), columns, limbs + row, head);
   }
-  return Fold<type>::kMost;
+  return Fold<term, type>::kMost;
 }
 
 }  // namespace

@@ -10,40 +10,40 @@
 namespace halfulp {
 namespace {
 
-// Elements of 32 bits lie two to a lane of 64: even and odd ones make a part each.
+// Elements of 32 bits lie two to a word of 64 bits.
 template <Type type>
-constexpr std::size_t kParts = sizeof(Bits<type>) == 4 ? 2 : 1;
+constexpr std::size_t kPerWord = sizeof(Bits<type>) == 4 ? 2 : 1;
 
 template <Type type>
-constexpr std::size_t kElements = kWidth * kParts<type>;
+constexpr std::size_t kElements = kWidth * kPerWord<type>;
 
-template <Type type>
-inline Wide square_part(Wide x, std::size_t part) {
-  return square_integers<type>(part == 0 ? x : x >> 32);
-}
+// Element `i` of each word, in its low bits.
+inline Wide elements_of(Wide x, std::size_t i) { return i == 0 ? x : x >> 32; }
 
 template <Type type>
 inline Wide load_wide(const Bits<type>* x) {
   return load_vector<Wide>(x);
 }
 
-// Sums of the elements of a row, modulo 2^64.
-template <Type type>
+// The sum of the terms of a row, modulo 2^64, in kWidth shares.
+template <Term term, Type type>
 struct RowResidue {
   Wide s{};
 
   void step(Wide x) {
-    for (std::size_t part = 0; part < kParts<type>; ++part) s += square_part<type>(x, part);
+    for (std::size_t i = 0; i < kPerWord<type>; ++i) {
+      s += TermVectors<term>::template residue<type>(elements_of(x, i));
+    }
   }
   static RowResidue join_pairs(const RowResidue& a, const RowResidue& b) {
     return {evens(a.s, b.s) + odds(a.s, b.s)};
   }
 };
 
-template <Type type>
-void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
-  using Lane = RowResidue<type>;
+template <Term term, Type type>
+void residue_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                  std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
+  using Lane = RowResidue<term, type>;
   constexpr std::size_t kStride = kElements<type>;
   const auto add = [&](std::size_t row, std::size_t count, const Lane& sum) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -77,13 +77,13 @@ void add_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
 }
 
 // Sums modulo 2^64 of kElements columns.
-template <Type type>
+template <Term term, Type type>
 struct SumColumnsResidue {
   struct Lane {
-    Wide sums[kParts<type>] = {};
+    Wide sums[kPerWord<type>] = {};
 
     std::uint64_t of(std::size_t column) const {
-      return sums[column % kParts<type>][column / kParts<type>];
+      return sums[column % kPerWord<type>][column / kPerWord<type>];
     }
   };
   static constexpr std::size_t kRowsPerPass = 8;
@@ -95,18 +95,19 @@ struct SumColumnsResidue {
     Lane lane = fresh ? Lane{} : *lanes;
     for (std::size_t row = 0; row < rows; ++row) {
       const Wide x = load_wide<type>(get(row));
-      for (std::size_t part = 0; part < kParts<type>; ++part) {
-        lane.sums[part] += square_part<type>(x, part);
+      for (std::size_t i = 0; i < kPerWord<type>; ++i) {
+        lane.sums[i] += TermVectors<term>::template residue<type>(elements_of(x, i));
       }
     }
     *lanes = lane;
   }
 };
 
-template <Type type>
-void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                 std::size_t columns, const Enclosures& enclosures, bool fresh, void* scratch) {
-  using Sum = SumColumnsResidue<type>;
+template <Term term, Type type>
+void residue_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                     std::size_t columns, const Enclosures& enclosures, bool fresh,
+                     void* scratch) {
+  using Sum = SumColumnsResidue<term, type>;
   auto* lanes = static_cast<typename Sum::Lane*>(scratch);
   pass_all<type, Sum>(data, row_stride, rows, columns, true, lanes);
   for (std::size_t j = 0; j < columns; ++j) {
@@ -115,43 +116,24 @@ void add_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
   }
 }
 
-// Squares of kElements integers, in halves of 32 bits.
-template <Type type>
+// Terms of kElements integers, in halves of 32 bits.
+template <Term term, Type type>
 struct Halves {
-  static constexpr std::size_t kMost = format_of(type).bytes == 4 ? 2 : 4;
-  Wide half[kParts<type>][kMost] = {};
+  static constexpr std::size_t kMost = TermOf<term>::kDegree * format_of(type).bytes / 4;
+  Wide half[kPerWord<type>][kMost] = {};
 
   void step(Wide x) {
-    if constexpr (kMost == 2) {
-      for (std::size_t part = 0; part < kParts<type>; ++part) {
-        const Wide square = square_part<type>(x, part);
-        half[part][0] += square & 0xffffffff;
-        half[part][1] += square >> 32;
-      }
-    } else {
-      if constexpr (format_of(type).is_signed) {
-        const Wide sign = (Wide)((Mask)x >> 63);
-        x = (x ^ sign) - sign;
-      }
-      const Wide high = x >> 32;
-      const Wide low_square = multiply_low_halves(x, x);
-      const Wide product = multiply_low_halves(x, high);
-      const Wide high_square = multiply_low_halves(high, high);
-      const Wide product_low = product & 0xffffffff;
-      const Wide product_high = product >> 32;
-      half[0][0] += low_square & 0xffffffff;
-      half[0][1] += (low_square >> 32) + (product_low + product_low);
-      half[0][2] += (high_square & 0xffffffff) + (product_high + product_high);
-      half[0][3] += high_square >> 32;
+    for (std::size_t i = 0; i < kPerWord<type>; ++i) {
+      TermVectors<term>::template add_halves<type>(elements_of(x, i), half[i]);
     }
   }
 };
 
-template <Type type>
+template <Term term, Type type>
 std::size_t exact_integer_rows(const std::byte* data, std::ptrdiff_t row_stride,
                                std::size_t rows, std::size_t columns, const Limbs& limbs,
                                void*) {
-  using Lane = Halves<type>;
+  using Lane = Halves<term, type>;
   constexpr std::size_t kStride = kElements<type>;
   for (std::size_t row = 0; row < rows; ++row) {
     const Bits<type>* x = row_of<type>(data, row_stride, row);
@@ -174,9 +156,9 @@ std::size_t exact_integer_rows(const std::byte* data, std::ptrdiff_t row_stride,
   return Lane::kMost;
 }
 
-template <Type type>
+template <Term term, Type type>
 struct HalvesOfColumns {
-  using Lane = Halves<type>;
+  using Lane = Halves<term, type>;
   static constexpr std::size_t kRowsPerPass = 8;
   static constexpr std::size_t kColumns = kElements<type>;
   static constexpr std::size_t kLanesPerGroup = 1;
@@ -189,18 +171,18 @@ struct HalvesOfColumns {
   }
 };
 
-template <Type type>
+template <Term term, Type type>
 std::size_t exact_integer_columns(const std::byte* data, std::ptrdiff_t row_stride,
                                   std::size_t rows, std::size_t columns, const Limbs& limbs,
                                   void* scratch) {
-  using Lane = Halves<type>;
+  using Lane = Halves<term, type>;
   auto* lanes = static_cast<Lane*>(scratch);
-  pass_all<type, HalvesOfColumns<type>>(data, row_stride, rows, columns, true, lanes);
+  pass_all<type, HalvesOfColumns<term, type>>(data, row_stride, rows, columns, true, lanes);
   for (std::size_t j = 0; j < columns; ++j) {
-    const auto& halves = lanes[j / kElements<type>].half[j % kParts<type>];
+    const auto& halves = lanes[j / kElements<type>].half[j % kPerWord<type>];
     for (std::size_t f = 0; f < Lane::kMost; ++f) {
       limbs.limb[f][j] =
-          static_cast<std::int64_t>(halves[f][j % kElements<type> / kParts<type>]);
+          static_cast<std::int64_t>(halves[f][j % kElements<type> / kPerWord<type>]);
     }
     limbs.exponent[j] = 0;
   }

@@ -1,22 +1,33 @@
-// Lanes: what a sum of squares is held in while a kernel runs, and their error bounds.
+// Lanes: what a sum of terms is held in while a kernel runs, and their error bounds.
 // u = 2^-53; factors 1 + O(hu) of the bounds are left to Enclosures.
-// May include enclosure.h and simd.h only. Internal linkage: see simd.h.
+// May include enclosure.h, simd.h and term_vectors.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../enclosure.h"
 #include "simd.h"
+#include "term_vectors.h"
 
 namespace halfulp {
 namespace {
 
-// One binary64 number per output, for squares that are exact in binary64: those of types of
+// What the errors of a sum are in proportion to: its mass, the sum of the sizes of its terms.
+// Terms that are not negative add up to it.
+template <Term term>
+Vector mass_of(Vector sum) {
+  static_assert(!TermOf<term>::kIsSigned, "a sum of terms that cancel is less than its mass");
+  return sum;
+}
+
+// One binary64 number per output, for terms that are exact in binary64: squares of types of
 // at most 24 bits, exponents -298..256. Proved in docs/exactness.md#plain-sums.
+template <Term term>
 struct Plain {
   Vector s{};
 
-  void step(Vector x) { s = square_add(x, s); }
+  void step(Vector x) { s = TermVectors<term>::add(x, s); }
   Vector high() const { return s; }
   Vector low() const { return Vector{}; }
+  Vector mass() const { return mass_of<term>(s); }
 
   // Sums of non-negative terms, each passing at most h additions: |S - s| <= h u S
   // (Higham 2002, 4.2; Jeannerod and Rump 2013).
@@ -29,20 +40,22 @@ struct Plain {
   }
 };
 
-// Two: s, the sum in binary64, and c, the sum of the rounding errors of products and sums
+// Two: s, the sum in binary64, and c, the sum of the rounding errors of terms and sums
 // (Dot2 of Ogita, Rump and Oishi 2005). Proved in docs/exactness.md#compensated-sums.
+template <Term term>
 struct Compensated {
   Vector s{};
   Vector c{};
 
   void step(Vector x) {
     Vector p, e, r;
-    square(x, p, e);
+    TermVectors<term>::split(x, p, e);
     s = two_sum(s, p, r);
     c += e + r;
   }
   Vector high() const { return s; }
   Vector low() const { return c; }
+  Vector mass() const { return mass_of<term>(s); }
 
   // At depth k, c holds at most k + 1 errors of at most u s each, and a step or a join
   // rounds twice: 2(k + 1)u^2 s, summed over k <= h.
@@ -50,8 +63,9 @@ struct Compensated {
     const double depth = static_cast<double>(h + 2);
     return depth * depth * (kU * kU);
   }
-  // Each square to within 2^-1073; arithmetic with such numbers would be slow.
-  static double underflow(std::size_t n) { return static_cast<double>(n) * 0x1p-1020; }
+  static double underflow(std::size_t n) {
+    return static_cast<double>(n) * TermVectors<term>::kUnderflow;
+  }
 
   static Compensated join(const Compensated& a, const Compensated& b) {
     Compensated both;
@@ -65,22 +79,23 @@ struct Compensated {
   }
 };
 
-// One binary32 number per output, for the half types: their squares are exact there too (22
-// and 16 bits). bfloat16 squares can leave the range of binary32: an overflow makes the sum
-// infinite, which decides nothing; below the normal range, flushed or not, each errs by at
-// most 2^-125. Proved in docs/exactness.md#sums-in-binary32.
-template <Type type>
-struct Short {
+// One binary32 number per output, for half types whose terms are exact there too: squares have
+// 22 and 16 bits. Those of bfloat16 can leave the range of binary32: an overflow makes the sum
+// infinite, which decides nothing; underflow is in the bound. Proved in
+// docs/exactness.md#sums-in-binary32.
+template <Term term, Type type>
+struct Binary32 {
+  static_assert(is_exact(term, type, Type::float32));
   Narrow s{};
 
-  void step(Narrow x) { s = square_add(x, s); }
+  void step(Narrow x) { s = TermVectors<term>::add(x, s); }
 
   static double factor(std::size_t h) { return static_cast<double>(h) * kU32; }
   static double underflow(std::size_t n) {
-    return type == Type::bfloat16 ? static_cast<double>(n) * 0x1p-125 : 0;
+    return static_cast<double>(n) * TermVectors<term>::template kUnderflow32<type>;
   }
 
-  static Short join_pairs(const Short& a, const Short& b) {
+  static Binary32 join_pairs(const Binary32& a, const Binary32& b) {
     return {evens(a.s, b.s) + odds(a.s, b.s)};
   }
 };

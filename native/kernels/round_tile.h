@@ -1,9 +1,10 @@
 // Rounds most outputs of a tile at once, in vectors; results.h decides the rest. Proved in
 // docs/exactness.md#rounding-a-tile-at-once.
-// May include enclosure.h and simd.h only. Internal linkage: see simd.h.
+// May include enclosure.h, simd.h and terms.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../enclosure.h"
+#include "../terms.h"
 #include "simd.h"
 
 namespace halfulp {
@@ -39,9 +40,10 @@ inline Shorts round_to_half(HalfNarrow x) {
 // each enclosure are rounded, as in `Results::decide`, which decides more: here infinities,
 // NaNs and small float64 sums stay open.
 template <Type type>
-bool round_many(const Enclosures& enclosures, std::size_t n, void* results,
+bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
                 std::uint8_t* open) {
-  auto* target = static_cast<Bits<type>*>(results);
+  static_assert(!any_is_signed(), "sums are not negative, nor results -0");
+  auto* outputs = static_cast<Bits<type>*>(results);
   Bytes any{};
   for (std::size_t i = 0; i < n; i += kWidth) {
     const Vector hi = load_vector<Vector>(enclosures.hi + i);
@@ -54,7 +56,7 @@ bool round_many(const Enclosures& enclosures, std::size_t n, void* results,
       const Vector width = bound + s * 0x1p-100;
       const Vector low = s + (t - width);
       const Vector high = s + (t + width);
-      store_vector(target + i, high);
+      store_vector(outputs + i, high);
       const Mask decided = (Mask)(low == high) & (Mask)(s >= kLeastDecidable);
       undecided = __builtin_convertvector(~decided, Bytes);
     } else {
@@ -67,11 +69,11 @@ bool round_many(const Enclosures& enclosures, std::size_t n, void* results,
       const HalfNarrow high = __builtin_convertvector(s + width, HalfNarrow);
       HalfMask decided;
       if constexpr (type == Type::float32) {
-        store_vector(target + i, high);  // never -0
+        store_vector(outputs + i, high);  // never -0
         decided = (HalfMask)(low == high);
       } else {
         const Shorts rounded = round_to_half<type>(high);
-        store_vector(target + i, rounded);
+        store_vector(outputs + i, rounded);
         const auto same =
             __builtin_convertvector(rounded == round_to_half<type>(low), HalfMask);
         decided = same & (HalfMask)(high <= 0x1.fffffep127f);

@@ -7,7 +7,7 @@
 namespace halfulp {
 namespace {
 
-// A summer returns one lane whose elements add up to the sum of n squares.
+// A summer returns one lane whose elements add up to the sum of n terms.
 
 // Any lane, one step an element vector.
 template <Type type, class Lane_>
@@ -37,34 +37,34 @@ struct SumRow {
 // Half types: runs in binary32, of at most kRun + 3 additions, gathered in binary64.
 constexpr std::size_t kRun = 16;
 
-template <Type type>
+template <Term term, Type type>
 struct SumRowNarrow {
-  using Lane = Plain;
+  using Lane = Plain<term>;
+  using Short = Binary32<term, type>;
   static constexpr std::size_t kChains = 4;
-  static constexpr std::size_t kBlock = kRun * kChains * kNarrowWidth;
-  static constexpr std::size_t kMaxColumns = 256 * kBlock;
+  static constexpr std::size_t kRunColumns = kRun * kChains * kNarrowWidth;
+  static constexpr std::size_t kMaxColumns = 256 * kRunColumns;
 
-  static std::size_t depth(std::size_t n) { return n / kBlock + 3; }
-  static double factor(std::size_t h) {
-    return Plain::factor(h) + Short<type>::factor(kRun + 3);
-  }
+  static std::size_t depth(std::size_t n) { return n / kRunColumns + 3; }
+  static double factor(std::size_t h) { return Lane::factor(h) + Short::factor(kRun + 3); }
 
-  Plain operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
-    absolute = Short<type>::underflow(n);
-    Plain total;
+  Lane operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
+    absolute = Short::underflow(n);
+    Lane total;
     while (n >= kNarrowWidth) {
       Narrow sums[kChains] = {};
-      if (n >= kBlock) {
+      if (n >= kRunColumns) {
         for (std::size_t run = 0; run < kRun; ++run) {
           for (std::size_t i = 0; i < kChains; ++i, x += kNarrowWidth) {
             if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(x);
-            sums[i] = square_add(load_narrow<type>(x), sums[i]);
+            sums[i] = TermVectors<term>::add(load_narrow<type>(x), sums[i]);
           }
         }
-        n -= kBlock;
+        n -= kRunColumns;
       } else {
         for (std::size_t run = 0; n >= kNarrowWidth && run < kRun * kChains; ++run) {
-          sums[run % kChains] = square_add(load_narrow<type>(x), sums[run % kChains]);
+          Narrow& sum = sums[run % kChains];
+          sum = TermVectors<term>::add(load_narrow<type>(x), sum);
           x += kNarrowWidth;
           n -= kNarrowWidth;
         }
@@ -73,27 +73,27 @@ struct SumRowNarrow {
     }
     if (n > 0) {
       const Padded<kNarrowWidth, std::uint16_t> padded(x, n);
-      const Narrow part = load_narrow<type>(padded.elements);
-      gather(total, part * part);
+      gather(total, TermVectors<term>::of(load_narrow<type>(padded.elements)));
     }
     return total;
   }
 
-  static void gather(Plain& total, Narrow sums) {
+  static void gather(Lane& total, Narrow sums) {
     total.s += widen_low(sums) + widen_high(sums);
   }
 };
 
 // Compensated sums with a biased head. Each lane's head a starts at M = 2^K. While a < 2M,
-// every square is below M, a is a multiple of q = 2^(K-52), and s - a is exact: the heads
-// are exact integers times q. The rest t of a square, |t| <= q, goes to c. With B steps the
+// every term is below M, a is a multiple of q = 2^(K-52), and s - a is exact: the heads
+// are exact integers times q. The rest t of a term, |t| <= q, goes to c. With B steps the
 // sum of the t errs by at most (B + 1)^2 u q, and joining L lanes by 16(B + 1)u q each
 // (at most 7 joins of two roundings of numbers below (B + 1)q), besides what Compensated
-// enclosures. A head that reaches 2M, by NaN or infinity too, fails the block: another M.
+// enclosures. A head that reaches 2M, by NaN or infinity too, fails: another M.
 // Proved in docs/exactness.md#the-biased-head.
-template <Type type>
+template <Term term, Type type>
 struct SumRowBiased {
-  using Lane = Compensated;
+  static_assert(!TermOf<term>::kIsSigned, "heads start at M, and never decrease");
+  using Lane = Compensated<term>;
   static constexpr std::size_t kMaxColumns = 256 * kStep;
   static constexpr std::size_t kShort = 4 * kStep;
 
@@ -101,34 +101,34 @@ struct SumRowBiased {
   double head = 0;
 
   static std::size_t depth(std::size_t n) {
-    return n < kShort ? SumRow<type, Compensated>::depth(n) : ilog2(kLanes) + 2;
+    return n < kShort ? SumRow<type, Lane>::depth(n) : ilog2(kLanes) + 2;
   }
-  static double factor(std::size_t h) { return Compensated::factor(h); }
+  static double factor(std::size_t h) { return Lane::factor(h); }
 
-  Compensated operator()(const Bits<type>* x, std::size_t n, double& absolute) {
-    if (n < kShort) return SumRow<type, Compensated>()(x, n, absolute);
+  Lane operator()(const Bits<type>* x, std::size_t n, double& absolute) {
+    if (n < kShort) return SumRow<type, Lane>()(x, n, absolute);
     if (head == 0) {
       head = head_for(sum_of(x, kStep) / static_cast<double>(kStep) *
                       static_cast<double>(n / kStep + 1) * 2);
     }
     for (bool last = false;; last = true) {
-      Compensated lanes[kLanes];
-      const bool fits = head > 0 && block(x, n, lanes);
-      const Compensated sum = join_all(lanes);
+      Lane lanes[kLanes];
+      const bool fits = head > 0 && sum_from_head(x, n, lanes);
+      const Lane sum = join_all(lanes);
       double total = 0;
       for (std::size_t i = 0; i < kWidth; ++i) total += sum.s[i];
       // A head 2^20 times too high loses as many bits: worth another run.
       if (fits && (last || total >= head * 0x1p-20 || head == kLeastHead)) {
         const double steps = static_cast<double>(n / kStep + 2);
         const double lanes_q = static_cast<double>(kStep) * (head * 0x1p-52);
-        absolute = Compensated::underflow(n) + (steps * steps + 16 * steps) * kU * lanes_q;
+        absolute = Lane::underflow(n) + (steps * steps + 16 * steps) * kU * lanes_q;
         return sum;
       }
       const double plain = sum_of(x, n);
       head = head_for(plain);
       if (head == 0) {  // NaN, infinite, or too large for a head: the sum says which
         absolute = 0;
-        Compensated special;
+        Lane special;
         special.s[0] = plain > 0x1p1019 ? kInfinity : plain;
         return special;
       }
@@ -151,13 +151,13 @@ struct SumRowBiased {
 
   static double sum_of(const Bits<type>* x, std::size_t n) {
     double ignored;
-    const Plain sum = SumRow<type, Plain>()(x, n, ignored);
+    const Plain<term> sum = SumRow<type, Plain<term>>()(x, n, ignored);
     double total = 0;
     for (std::size_t i = 0; i < kWidth; ++i) total += sum.s[i];
     return total;
   }
 
-  bool block(const Bits<type>* x, std::size_t n, Compensated (&lanes)[kLanes]) const {
+  bool sum_from_head(const Bits<type>* x, std::size_t n, Lane (&lanes)[kLanes]) const {
     const Vector start = Vector{} + head;
     Vector a[kLanes];
     Vector c[kLanes] = {};
@@ -184,13 +184,13 @@ struct SumRowBiased {
   }
 
   static void step(Vector x, Vector& a, Vector& c) {
-    if constexpr (kHasFma) {
-      const Vector s = square_add(x, a);
-      c += square_add(x, a - s);
+    if constexpr (TermVectors<term>::kAddsFused) {
+      const Vector s = TermVectors<term>::add(x, a);
+      c += TermVectors<term>::add(x, a - s);
       a = s;
     } else {
       Vector p, e;
-      square(x, p, e);
+      TermVectors<term>::split(x, p, e);
       const Vector s = a + p;
       c += (p - (s - a)) + e;
       a = s;
@@ -251,7 +251,7 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
         data, row_stride, rows, columns, load<type>,
         [&](std::size_t row, std::size_t count, const Lane& sum) {
           add_to_enclosures(enclosures + row, fresh, count, sum,
-                            sum.high() * factor + underflow);
+                            sum.mass() * factor + underflow);
         });
     return;
   }
@@ -268,20 +268,20 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
       }
       const Lane joined = join_rows(lanes);
       Vector bound = load_vector<Vector>(absolute);
-      bound += joined.high() * Sum::factor(Sum::depth(n) + ilog2(kWidth));
+      bound += joined.mass() * Sum::factor(Sum::depth(n) + ilog2(kWidth));
       add_to_enclosures(enclosures + row, fresh && begin == 0, count, joined, bound);
     }
   }
 }
 
-template <Type type>
+template <Term term, Type type>
 void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                      std::size_t columns, const Enclosures& enclosures, bool fresh,
                      void* scratch) {
-  using Lane = Short<type>;
+  using Lane = Binary32<term, type>;
   if (columns >= kRun * kNarrowWidth) {
-    sum_rows<type, SumRowNarrow<type>>(data, row_stride, rows, columns, enclosures, fresh,
-                                       scratch);
+    sum_rows<type, SumRowNarrow<term, type>>(data, row_stride, rows, columns, enclosures, fresh,
+                                             scratch);
     return;
   }
   const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
@@ -289,12 +289,12 @@ void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size
   sum_short_rows<type, Lane, kNarrowWidth, kNarrowWidth>(
       data, row_stride, rows, columns, load_narrow<type>,
       [&](std::size_t row, std::size_t count, const Lane& sum) {
-        const Plain low = {widen_low(sum.s)};
-        const Plain high = {widen_high(sum.s)};
+        const Plain<term> low = {widen_low(sum.s)};
+        const Plain<term> high = {widen_high(sum.s)};
         const std::size_t first = count < kWidth ? count : kWidth;
-        add_to_enclosures(enclosures + row, fresh, first, low, low.s * factor + underflow);
+        add_to_enclosures(enclosures + row, fresh, first, low, low.mass() * factor + underflow);
         add_to_enclosures(enclosures + (row + kWidth), fresh, count - first, high,
-                          high.s * factor + underflow);
+                          high.mass() * factor + underflow);
       });
 }
 

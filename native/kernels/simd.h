@@ -1,6 +1,6 @@
 // The few vector operations that the kernels use, per instruction set.
-// May include formats.h only. Everything here has internal linkage: a translation unit
-// compiled for wide instructions must not lend an inline function to another.
+// May include formats.h and terms.h only. Everything here has internal linkage: a translation
+// unit compiled for wide instructions must not lend an inline function to another.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 #endif
 
 #include "../formats.h"
+#include "../terms.h"
 
 namespace halfulp {
 namespace {
@@ -91,8 +92,9 @@ inline float bits_to_float(std::uint32_t bits) {
   return value;
 }
 
-// The magnitude of a float16 in binary32, exactly. The sign is lost: it is to be squared.
+// The magnitude of a float16 in binary32, exactly: so fast only as the sign is lost.
 inline float widen_float16(std::uint16_t x) {
+  static_assert(!any_is_signed(), "no term depends on the sign of its element");
   const std::uint32_t magnitude = x & 0x7fff;
   if (magnitude < 0x0400) return static_cast<float>(magnitude) * 0x1p-24f;
   const std::uint32_t bias = magnitude < 0x7c00 ? 127 - 15 : 255 - 31;
@@ -235,28 +237,28 @@ struct Padded {
   }
 };
 
-// a * a + b, rounded once with a hardware fma, else twice.
-inline Vector square_add(Vector a, Vector b) {
+// a * b + c, rounded once with a hardware fma, else twice.
+inline Vector multiply_add(Vector a, Vector b, Vector c) {
 #if defined(__AVX512F__)
-  return (Vector)_mm512_fmadd_pd((__m512d)a, (__m512d)a, (__m512d)b);
+  return (Vector)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 #elif defined(__AVX2__)
-  return (Vector)_mm256_fmadd_pd((__m256d)a, (__m256d)a, (__m256d)b);
+  return (Vector)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #elif defined(HALFULP_NEON)
-  return (Vector)vfmaq_f64((float64x2_t)b, (float64x2_t)a, (float64x2_t)a);
+  return (Vector)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 #else
-  return a * a + b;
+  return a * b + c;
 #endif
 }
 
-inline Narrow square_add(Narrow a, Narrow b) {
+inline Narrow multiply_add(Narrow a, Narrow b, Narrow c) {
 #if defined(__AVX512F__)
-  return (Narrow)_mm512_fmadd_ps((__m512)a, (__m512)a, (__m512)b);
+  return (Narrow)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__AVX2__)
-  return (Narrow)_mm256_fmadd_ps((__m256)a, (__m256)a, (__m256)b);
+  return (Narrow)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined(HALFULP_NEON)
-  return (Narrow)vfmaq_f32((float32x4_t)b, (float32x4_t)a, (float32x4_t)a);
+  return (Narrow)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
-  return a * a + b;
+  return a * b + c;
 #endif
 }
 
@@ -265,21 +267,6 @@ constexpr bool kHasFma = true;
 #else
 constexpr bool kHasFma = false;
 #endif
-
-// a * a = p + e exactly if e is a multiple of 2^-1074, else to within 2^-1073. Proved in
-// docs/exactness.md#squares.
-inline void square(Vector a, Vector& p, Vector& e) {
-  p = a * a;
-  if constexpr (kHasFma) {
-    e = square_add(a, -p);
-  } else {
-    // Dekker's product, split after Veltkamp. Where the split overflows, so does p.
-    const Vector scaled = a * 0x1.0000002p27;
-    const Vector high = scaled - (scaled - a);
-    const Vector low = a - high;
-    e = ((high * high - p) + (high * low) * 2.0) + low * low;
-  }
-}
 
 // s + r = a + b exactly (Knuth's TwoSum).
 inline Vector two_sum(Vector a, Vector b, Vector& r) {
@@ -349,7 +336,7 @@ inline V greater(V a, V b) {
 #endif
 }
 
-// Products of the low 32 bits, without sign, of 64-bit lanes.
+// Products of the low 32 bits of 64-bit integers, without sign and with one.
 inline Wide multiply_low_halves(Wide a, Wide b) {
 #if defined(__AVX512F__)
   return (Wide)_mm512_mul_epu32((__m512i)a, (__m512i)b);
@@ -362,36 +349,19 @@ inline Wide multiply_low_halves(Wide a, Wide b) {
 #endif
 }
 
-// Squares modulo 2^64 of integers held in 64-bit lanes: of the low 32 bits, with or
-// without sign, or of all 64: docs/exactness.md#integers.
-template <Type type>
-inline Wide square_integers(Wide x) {
-  if constexpr (type == Type::int32) {
+inline Wide multiply_signed_low_halves(Wide a, Wide b) {
 #if defined(__AVX512F__)
-    return (Wide)_mm512_mul_epi32((__m512i)x, (__m512i)x);
+  return (Wide)_mm512_mul_epi32((__m512i)a, (__m512i)b);
 #elif defined(__AVX2__)
-    return (Wide)_mm256_mul_epi32((__m256i)x, (__m256i)x);
+  return (Wide)_mm256_mul_epi32((__m256i)a, (__m256i)b);
 #else
-    Wide result;
-    for (std::size_t i = 0; i < kWidth; ++i) {
-      const std::int64_t low = static_cast<std::int32_t>(x[i]);
-      result[i] = static_cast<std::uint64_t>(low * low);
-    }
-    return result;
-#endif
-  } else if constexpr (type == Type::uint32) {
-    return multiply_low_halves(x, x);
-  } else {
-#if defined(__AVX512DQ__)
-    return (Wide)_mm512_mullo_epi64((__m512i)x, (__m512i)x);
-#elif defined(__AVX2__)
-    const __m256i v = (__m256i)x;
-    const __m256i cross = _mm256_mul_epu32(v, _mm256_srli_epi64(v, 32));
-    return (Wide)_mm256_add_epi64(_mm256_mul_epu32(v, v), _mm256_slli_epi64(cross, 33));
-#else
-    return x * x;
-#endif
+  Wide result;
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    const std::int64_t low = static_cast<std::int32_t>(a[i]);
+    result[i] = static_cast<std::uint64_t>(low * static_cast<std::int32_t>(b[i]));
   }
+  return result;
+#endif
 }
 
 }  // namespace

@@ -15,62 +15,72 @@
 namespace halfulp {
 namespace {
 
-template <Layout layout, Method method, Type type>
+template <Term term, Layout layout, Method method, Type type>
 constexpr Function function_of() {
   constexpr bool rows = layout == Layout::rows;
   if constexpr (method == Method::residue) {
-    return rows ? &add_rows<type> : &add_columns<type>;
+    return rows ? &residue_rows<term, type> : &residue_columns<term, type>;
   } else if constexpr (method == Method::grid) {
     return rows ? &test_rows<type> : &test_columns<type>;
   } else if constexpr (method == Method::narrow) {
-    static_assert(format_of(type).bytes == 2);
-    return rows ? &sum_rows_narrow<type> : &sum_columns<type, SumColumnsNarrow<type>>;
+    return rows ? &sum_rows_narrow<term, type>
+                : &sum_columns<type, SumColumnsNarrow<term, type>>;
   } else if constexpr (method == Method::plain) {
-    static_assert(format_of(type).precision <= 24);
-    return rows ? &sum_rows<type, SumRow<type, Plain>>
-                : &sum_columns<type, SumColumns<type, Plain>>;
+    static_assert(is_exact(term, type, Type::float64));
+    return rows ? &sum_rows<type, SumRow<type, Plain<term>>>
+                : &sum_columns<type, SumColumns<type, Plain<term>>>;
   } else {
-    return rows ? &sum_rows<type, SumRowBiased<type>>
-                : &sum_columns<type, SumColumns<type, Compensated>>;
+    return rows ? &sum_rows<type, SumRowBiased<term, type>>
+                : &sum_columns<type, SumColumns<type, Compensated<term>>>;
   }
 }
 
-template <Layout layout, Type type>
+template <Term term, Layout layout, Type type>
 constexpr ExactFunction exact_function_of() {
   constexpr bool rows = layout == Layout::rows;
   if constexpr (format_of(type).is_float) {
-    return rows ? &exact_rows<type> : &exact_columns<type>;
+    return rows ? &exact_rows<term, type> : &exact_columns<term, type>;
   } else {
-    return rows ? &exact_integer_rows<type> : &exact_integer_columns<type>;
+    return rows ? &exact_integer_rows<term, type> : &exact_integer_columns<term, type>;
   }
 }
 
-#define KERNEL(layout, method, type)
-#define EXACT(layout, type)
+// The name of a kernel, which begins with its term, or with its layout for squares.
+constexpr const char* name_of(Term term, const char* name) {
+  return term == Term::square ? name + sizeof "square" : name;
+}
+
+#define KERNEL(term, layout, method, type)
+#define EXACT(term, layout, type)
 #define ROUNDER(type)
 
 #undef KERNEL
-#define KERNEL(layout, method, type)                                          \
-  {Layout::layout, Method::method, Type::type, #layout "_" #method "_" #type, \
-   function_of<Layout::layout, Method::method, Type::type>()},
+#define KERNEL(term, layout, method, type)                       \
+  {Term::term,                                                   \
+   Layout::layout,                                               \
+   Method::method,                                               \
+   Type::type,                                                   \
+   name_of(Term::term, #term "_" #layout "_" #method "_" #type), \
+   function_of<Term::term, Layout::layout, Method::method, Type::type>()},
 constexpr Kernel kKernels[] = {
 #include "kernels.inc"
 };
 #undef KERNEL
-#define KERNEL(layout, method, type)
+#define KERNEL(term, layout, method, type)
 
 #undef EXACT
-#define EXACT(layout, type)                             \
-  {Layout::layout, Type::type, #layout "_exact_" #type, \
-   exact_function_of<Layout::layout, Type::type>()},
+#define EXACT(term, layout, type)                          \
+  {Term::term, Layout::layout, Type::type,                 \
+   name_of(Term::term, #term "_" #layout "_exact_" #type), \
+   exact_function_of<Term::term, Layout::layout, Type::type>()},
 constexpr ExactKernel kExactKernels[] = {
 #include "kernels.inc"
 };
 #undef EXACT
-#define EXACT(layout, type)
+#define EXACT(term, layout, type)
 
 #undef ROUNDER
-#define ROUNDER(type) {Type::type, "round_" #type, &round_many<Type::type>},
+#define ROUNDER(type) {Type::type, "round_" #type, &round_tile<Type::type>},
 constexpr Rounder kRounders[] = {
 #include "kernels.inc"
 };

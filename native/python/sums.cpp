@@ -17,7 +17,7 @@ namespace {
 // all sums.
 struct Sums {
   Sums(nb::handle object, const Format& format)
-      : array(as_array(object)), digits(sum_format(format).stored_digits) {
+      : array(as_array(object)), digits(sum_format(Term::square, format).stored_digits) {
     const bool is_flat = PyArray_TYPE(array) == NPY_UINT64 && PyArray_ISCARRAY(array) &&
                          PyArray_NDIM(array) == 1 && PyArray_SIZE(array) > 0;
     if (!is_flat || (PyArray_SIZE(array) - 1) % digits != 0) {
@@ -93,7 +93,7 @@ void copy_sum(const Sums& sums, const Sums& from, npy_intp i) {
 
 nb::tuple format_of_sums(nb::handle reduction, int type_code) {
   static_cast<void>(reduction_of(reduction));
-  const SumFormat format = sum_format(format_of_code(type_code));
+  const SumFormat format = sum_format(Term::square, format_of_code(type_code));
   return nb::make_tuple(format.stored_digits, format.exponent);
 }
 
@@ -104,7 +104,8 @@ void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::han
   const Format& format = format_of(*type);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
-  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(format).stored_digits);
+  const Plan plan =
+      plan_of(array, is_reduced, 8 * sum_format(Term::square, format).stored_digits);
   if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
   Request request;
   const Reduction& row = reduction_of(reduction);
@@ -135,7 +136,7 @@ void merge_sums(nb::handle reduction, nb::handle sums, nb::handle more, int type
               [&](const Sums& target, const Sums& from, Watch* watch) {
                 for_each_item(from.size, watch, [&](npy_intp i) {
                   copy_sum(target, from, i);
-                  add_to_stored(format, target.sum(i), source.sum(i));
+                  add_to_stored(Term::square, format, target.sum(i), source.sum(i));
                   return true;
                 });
               });
@@ -191,7 +192,7 @@ bool are_sums(nb::handle reduction, nb::handle sums, int type_code) {
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
-      return all = all && is_stored_sum(format, source.sum(i), source.count());
+      return all = all && is_stored_sum(Term::square, format, source.sum(i), source.count());
     });
   });
   return all;

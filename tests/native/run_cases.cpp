@@ -89,7 +89,7 @@ int main(int count, char** arguments) {
         Term::square, Finish::none, reinterpret_cast<const std::byte*>(data.data()),
         got.data(),   input.type,   output.type,
         false,        false};
-    const int digits = sum_format(input).stored_digits;
+    const int digits = sum_format(Term::square, input).stored_digits;
     const Results results(output, Finish::none, shape[header.axis]);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {

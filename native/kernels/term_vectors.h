@@ -1,0 +1,90 @@
+// Terms of vectors of elements: all that a kernel knows of a term, besides its facts.
+// May include simd.h and terms.h only. Internal linkage: see simd.h.
+#pragma once
+
+#include "../terms.h"
+#include "simd.h"
+
+namespace halfulp {
+namespace {
+
+// A term is a struct of its own.
+template <Term term>
+struct TermVectors;
+
+template <>
+struct TermVectors<Term::square> : TermOf<Term::square> {
+  // The terms of x added to a sum: rounded once, or first to the sum's format where the
+  // processor has no fused operation. The same if the terms are exact in that.
+  static constexpr bool kAddsFused = kHasFma;
+  static Vector add(Vector x, Vector sum) { return multiply_add(x, x, sum); }
+  static Narrow add(Narrow x, Narrow sum) { return multiply_add(x, x, sum); }
+  static Narrow of(Narrow x) { return x * x; }
+
+  // The terms of float64 are p + e, p rounded: exactly if e is a multiple of 2^-1074, else to
+  // within 2^-1073. Proved in docs/exactness.md#squares.
+  static void split(Vector x, Vector& p, Vector& e) {
+    p = x * x;
+    if constexpr (kHasFma) {
+      e = multiply_add(x, x, -p);
+    } else {
+      // Dekker's product, split after Veltkamp. Where the split overflows, so does p.
+      const Vector scaled = x * 0x1.0000002p27;
+      const Vector high = scaled - (scaled - x);
+      const Vector low = x - high;
+      e = ((high * high - p) + (high * low) * 2.0) + low * low;
+    }
+  }
+
+  // What a term may lose by underflow, with all that depends on it: of float64, where
+  // arithmetic with 2^-1073 itself would be slow; of a half type in binary32, flushed or not.
+  static constexpr double kUnderflow = 0x1p-1020;
+  template <Type type>
+  static constexpr double kUnderflow32 = type == Type::bfloat16 ? 0x1p-125 : 0;
+
+  // The terms modulo 2^64 of integers of a type: in 64-bit integers, of which those of 32 bits
+  // are the low halves. Proved in docs/exactness.md#integers.
+  template <Type type>
+  static Wide residue(Wide x) {
+    if constexpr (type == Type::int32) {
+      return multiply_signed_low_halves(x, x);
+    } else if constexpr (type == Type::uint32) {
+      return multiply_low_halves(x, x);
+    } else {
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+      return multiply_low_halves(x, x) + (multiply_low_halves(x, x >> 32) << 33);
+#else
+      return x * x;
+#endif
+    }
+  }
+
+  // Adds the same terms, not modulo anything, to sums of their halves of 32 bits, each of which
+  // grows by less than 2^34.
+  template <Type type>
+  static void add_halves(Wide x, Wide* half) {
+    if constexpr (sizeof(Bits<type>) == 4) {
+      const Wide square = residue<type>(x);
+      half[0] += square & 0xffffffff;
+      half[1] += square >> 32;
+    } else {
+      if constexpr (format_of(type).is_signed) {
+        const Wide sign = (Wide)((Mask)x >> 63);
+        x = (x ^ sign) - sign;
+      }
+      const Wide high = x >> 32;
+      const Wide low_square = multiply_low_halves(x, x);
+      const Wide product = multiply_low_halves(x, high);
+      const Wide high_square = multiply_low_halves(high, high);
+      const Wide product_low = product & 0xffffffff;
+      const Wide product_high = product >> 32;
+      half[0] += low_square & 0xffffffff;
+      half[1] += (low_square >> 32) + (product_low + product_low);
+      half[2] += (high_square & 0xffffffff) + (product_high + product_high);
+      half[3] += high_square >> 32;
+    }
+  }
+};
+
+}  // namespace
+}  // namespace halfulp
