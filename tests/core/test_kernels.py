@@ -47,11 +47,12 @@ def test_every_instruction_set_has_every_kernel_of_the_table(target: str) -> Non
 
 def test_the_table_names_what_the_design_names() -> None:
     table = (NATIVE / "kernels/kernels.inc").read_text()
-    kernels = re.findall(r"^KERNEL\((\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
-    exact = re.findall(r"^EXACT\((\w+), (\w+)\)$", table, re.MULTILINE)
+    kernels = re.findall(r"^KERNEL\((\w+), (\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
+    exact = re.findall(r"^EXACT\((\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
     rounders = re.findall(r"^ROUNDER\((\w+)\)$", table, re.MULTILINE)
-    named = {"_".join(kernel) for kernel in kernels} | {f"round_{r}" for r in rounders}
-    named |= {f"{layout}_exact_{type_}" for layout, type_ in exact}
+    assert {term for term, *_ in [*kernels, *exact]} == {"square"}
+    named = {"_".join(rest) for _, *rest in kernels} | {f"round_{r}" for r in rounders}
+    named |= {f"{layout}_exact_{type_}" for _, layout, type_ in exact}
     assert named == _names()
 
 
