@@ -23,7 +23,7 @@ import conformance
 from halfulp.bench import report
 from halfulp.bench.plot import draw
 from halfulp.bench.results import Benchmark, Measured, load
-from halfulp.conformance.report import terminal as conformance_report
+from halfulp.conformance.report.markdown import markdown as conformance_markdown
 from halfulp.report.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -177,7 +177,7 @@ def verdicts(path: Path) -> str:
     """docs/conformance.md: what backends give on the cases of `halfulp verify`."""
     runs = conformance.load(path)
     command = " ".join(["halfulp verify", *(run.backend for run in runs)])
-    return conformance_report.markdown(runs, command)
+    return conformance_markdown(runs, command)
 
 
 def pictures() -> dict[Path, str]:

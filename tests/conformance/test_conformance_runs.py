@@ -37,7 +37,8 @@ from halfulp.conformance.cases.why import explain
 from halfulp.conformance.known_failures import explains
 from halfulp.conformance.report import page
 from halfulp.conformance.report.elements import lines_of
-from halfulp.conformance.report.terminal import details, junit
+from halfulp.conformance.report.junit import junit
+from halfulp.conformance.report.terminal import details
 from halfulp.conformance.results import Run, result_of
 from halfulp.conformance.runner import run_cases
 from halfulp.conformance.verdicts import EXACT, VERDICTS

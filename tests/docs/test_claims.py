@@ -13,8 +13,8 @@ import conformance
 from browser import dom_of, needs_chromium
 from halfulp.bench import results
 from halfulp.conformance.cases.suite import all_cases
-from halfulp.conformance.report import terminal as report
-from halfulp.conformance.results import to_json
+from halfulp.conformance.report.data import to_json
+from halfulp.conformance.report.markdown import markdown
 from halfulp.records import load
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_verdicts_written_in_few_lines_are_read_as_they_were(tmp_path: Path) -> 
     path.write_text(conformance.shorten(json.loads(to_json(runs))), "utf-8")
     again = conformance.load(path)
     assert to_json(again) == to_json(runs)
-    assert report.markdown(again, "") == report.markdown(runs, "")
+    assert markdown(again, "") == markdown(runs, "")
 
 
 def test_the_number_of_cases_is_told_right() -> None:

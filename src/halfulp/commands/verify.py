@@ -16,7 +16,7 @@ import typer
 
 from halfulp.errors import ArgumentError
 from halfulp.output import STDIO, Output, check_outputs, write_whole, written
-from halfulp.terminal import csv_text, open_console, print_line, print_table
+from halfulp.terminal import open_console, print_line, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -197,16 +197,17 @@ def _run(
 
 def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> None:
     """Write the files that were asked for."""
-    from halfulp.conformance.report import terminal as report
+    from halfulp.conformance.report.data import to_csv, to_json
+    from halfulp.conformance.report.junit import junit
+    from halfulp.conformance.report.markdown import markdown
     from halfulp.conformance.report.page import page
-    from halfulp.conformance.results import to_json
 
     contents: dict[str, Callable[[], bytes]] = {
         "--json": lambda: to_json(runs).encode(),
-        "--csv": lambda: _csv(runs).encode(),
+        "--csv": lambda: to_csv(runs).encode(),
         "--html": lambda: page(runs, command).encode(),
-        "--junit": lambda: report.junit(runs),
-        "--markdown": lambda: report.markdown(runs, command).encode(),
+        "--junit": lambda: junit(runs),
+        "--markdown": lambda: markdown(runs, command).encode(),
     }
     for option, path in files.items():
         if path is not None:
@@ -215,11 +216,12 @@ def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> N
 
 def _show(runs: Sequence[Run], console: Console) -> None:
     from halfulp.conformance.report import terminal as report
+    from halfulp.conformance.report.summary import LEGEND
 
     for run in runs:
         print_table(console, report.matrix_table(run))
         console.print()
-    print_line(console, report.LEGEND)
+    print_line(console, LEGEND)
     console.print()
     print_table(console, report.totals_table(runs))
     for run in runs:
@@ -246,20 +248,6 @@ def _print_lines(console: Console, lines: Iterable[str]) -> None:
     for line in lines:
         text = line.lstrip()
         print_line(console, text, len(line) - len(text))
-
-
-def _csv(runs: Sequence[Run]) -> str:
-    """Return a row for each backend and case."""
-    rows = [
-        (
-            *(run.backend, r.case.name, r.case.class_name, r.case.type, r.case.version),
-            *(r.verdict.word, r.verdict.ulps, r.verdict.text, r.known),
-        )
-        for run in runs
-        for r in run.results
-    ]
-    head = ("backend", "case", "class", "type", "version")
-    return csv_text((*head, "verdict", "ulps", "text", "known_failure"), rows)
 
 
 def _command(

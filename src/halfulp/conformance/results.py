@@ -5,23 +5,15 @@ May import bits, cases, backends.outcomes, known_failures and verdicts only.
 
 from __future__ import annotations
 
-import itertools
-import json
 import platform
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
-
-import numpy as np
 
 from halfulp.conformance.backends.outcomes import Answer, Outcome
-from halfulp.conformance.bits import Array, bits_text
+from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import Case
 from halfulp.conformance.known_failures import known_failure
 from halfulp.conformance.verdicts import EXACT, Verdict, judge
-
-# As many elements of an array are shown.
-SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,45 +83,3 @@ def result_of(backend: str, case: Case, outcome: Outcome) -> Result:
     got = outcome.array if isinstance(outcome, Answer) else None
     known = None if verdict.word == EXACT else known_failure(backend, case, verdict.word)
     return Result(case, verdict, got, known)
-
-
-def to_json(runs: list[Run]) -> str:
-    """Return one run as an object, or several as a list of such objects."""
-    objects = [_run_object(run) for run in runs]
-    return json.dumps(objects[0] if len(objects) == 1 else objects, indent=1) + "\n"
-
-
-def first_values(array: Array, worst: tuple[int, ...] | None = None) -> list[list[str]]:
-    """Return the first elements, and one more: index, value in decimal, bits in hex."""
-    places = list(itertools.islice(np.ndindex(array.shape), SHOWN))
-    if worst is not None and worst not in places:
-        places[SHOWN - 1 :] = [worst]
-    return [[str(list(i)), str(array[i]), bits_text(array, i)] for i in places]
-
-
-def _run_object(run: Run) -> dict[str, Any]:
-    return {
-        "backend": run.backend,
-        "date": run.date,
-        "machine": run.machine,
-        "versions": run.versions,
-        "exact": sum(result.exact for result in run.results),
-        "left_out": run.left_out,
-        "cases": [_case_object(result) for result in run.results],
-    }
-
-
-def _case_object(result: Result) -> dict[str, Any]:
-    case, verdict = result.case, result.verdict
-    return {
-        "name": case.name,
-        "class": case.class_name,
-        "type": case.type,
-        "version": case.version,
-        "opset": case.opset,
-        "verdict": verdict.word,
-        "ulps": verdict.ulps,
-        "passes_at_onnx_tolerance": verdict.passes_at_onnx_tolerance,
-        "text": verdict.text,
-        "known_failure": result.known,
-    }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 # From a model and its inputs to its outputs.
-Run = Callable[["ModelProto", Mapping[str, Array]], Sequence[Any]]
+RunModel = Callable[["ModelProto", Mapping[str, Array]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class Backend:
 
     packages: tuple[str, ...]
     what: str
-    prepare: Callable[[], Run]
+    prepare: Callable[[], RunModel]
     leaves_out: tuple[str, ...] = ()
 
 
-def _halfulp() -> Run:
+def _halfulp() -> RunModel:
     return _of_backend("halfulp", importlib.import_module("halfulp.onnx.backend"))
 
 
-def _reference() -> Run:
+def _reference() -> RunModel:
     from onnx.reference import ReferenceEvaluator
 
     def run(model: ModelProto, feeds: Mapping[str, Array]) -> Sequence[Any]:
@@ -59,7 +59,7 @@ def _reference() -> Run:
     return run
 
 
-def _onnxruntime(wish: Callable[[Any], None] = lambda options: None) -> Run:
+def _onnxruntime(wish: Callable[[Any], None] = lambda options: None) -> RunModel:
     import halfulp.onnxruntime
 
     runtime = halfulp.onnxruntime.load()
@@ -76,13 +76,13 @@ def _onnxruntime(wish: Callable[[Any], None] = lambda options: None) -> Run:
     return run
 
 
-def _onnxruntime_with_halfulp() -> Run:
+def _onnxruntime_with_halfulp() -> RunModel:
     from halfulp.onnxruntime import register
 
     return _onnxruntime(register)
 
 
-def _openvino() -> Run:
+def _openvino() -> RunModel:
     openvino = importlib.import_module("openvino")
     core = openvino.Core()
     settings = {"EXECUTION_MODE_HINT": "ACCURACY"}
@@ -106,7 +106,7 @@ def _openvino() -> Run:
     return run
 
 
-def _torch() -> Run:
+def _torch() -> RunModel:
     torch = importlib.import_module("torch")
     from halfulp.onnx.model.nodes import read_node
     from halfulp.onnx.model.tensors import read_tensor
@@ -197,7 +197,7 @@ def describe(name: str) -> str:
     return known.what if known else f"the ONNX backend `{name}`, on the CPU"
 
 
-def prepare(name: str) -> tuple[dict[str, str], Run]:
+def prepare(name: str) -> tuple[dict[str, str], RunModel]:
     """Import a backend; return its versions, and how models are run.
 
     Raises
@@ -231,7 +231,7 @@ def prepare(name: str) -> tuple[dict[str, str], Run]:
     return versions, run
 
 
-def _of_backend(name: str, backend: Any) -> Run:
+def _of_backend(name: str, backend: Any) -> RunModel:
     """How models are run by an onnx.backend.base.Backend, or a module like it."""
     if not callable(getattr(backend, "prepare", None)):
         raise ArgumentError(f"backend {name!r} has no prepare(model, device)")

@@ -18,7 +18,7 @@ import onnx
 
 from halfulp import children
 from halfulp.conformance.backends.outcomes import one_line
-from halfulp.conformance.backends.registry import Run, prepare
+from halfulp.conformance.backends.registry import RunModel, prepare
 from halfulp.errors import HalfulpError
 
 
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _answer(
-    run: Run, names: list[str], contents: list[bytes]
+    run: RunModel, names: list[str], contents: list[bytes]
 ) -> tuple[dict[str, Any], list[bytes]]:
     # As bytes, because a backend may change the model that it is given.
     content, *tensors = contents

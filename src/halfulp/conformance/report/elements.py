@@ -1,10 +1,11 @@
-"""The terms of one output of a case, as a table shows them.
+"""Elements, as tables show them: those that an output reduces, and the first of arrays.
 
 May import bits and cases only.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -12,21 +13,24 @@ import numpy as np
 from halfulp.conformance.bits import Array, bits, bits_text
 from halfulp.conformance.cases.case import Case
 
-# As many terms are shown at each end, and as many of the hard ones from each of theirs.
+# So many elements are shown at each end, and so many of the hard ones from each end of
+# theirs.
 _ENDS = 4
 _HARD_ENDS = 8
-# As many equal terms in a row are told in one line.
+# As many equal elements in a row are told in one line.
 _RUN = 3
+# So many elements of an array are shown.
+_SHOWN = 8
 
-# Of a term or of equal ones: index, value, bits, and whether they are the hard ones; of
-# terms that are left out: how many, and two empty texts.
+# Of an element or of equal ones: index, value, bits, and whether they are the hard ones;
+# of those that are left out: how many, and two empty texts.
 Line = tuple[str, str, str, bool]
 
 
 def lines_of(case: Case, place: tuple[int, ...]) -> list[Line]:
-    """Return the terms of the output at `place`, from the first to the last.
+    """Return the elements of the output at `place`, from the first to the last.
 
-    Long rows are elided between their ends; the hard terms and the greatest are shown.
+    Long rows are elided between their ends; the hard ones and the greatest are shown.
     """
     index = _index(case, place)
     row = case.data[tuple(index)].reshape(-1)
@@ -54,8 +58,16 @@ def lines_of(case: Case, place: tuple[int, ...]) -> list[Line]:
     return lines
 
 
+def first_values(array: Array, worst: tuple[int, ...] | None = None) -> list[list[str]]:
+    """Return the first elements, and one more: index, value in decimal, bits in hex."""
+    places = list(itertools.islice(np.ndindex(array.shape), _SHOWN))
+    if worst is not None and worst not in places:
+        places[_SHOWN - 1 :] = [worst]
+    return [[str(list(i)), str(array[i]), bits_text(array, i)] for i in places]
+
+
 def _index(case: Case, place: tuple[int, ...]) -> list[int | slice]:
-    """Where the terms of an output lie in the data."""
+    """Where the elements of an output lie in the data."""
     left = iter(place)
     index: list[int | slice] = []
     for axis in range(case.data.ndim):
@@ -66,7 +78,7 @@ def _index(case: Case, place: tuple[int, ...]) -> list[int | slice]:
 
 
 def _pieces(row: Array, hard: tuple[int, int] | None) -> tuple[Array, list[int]]:
-    """Which terms are to be seen, and the first terms of the lines."""
+    """Which elements are to be seen, and the first of the lines."""
     shown = np.zeros(row.size, bool)
     shown[:_ENDS] = shown[-_ENDS:] = True
     if hard is not None:
@@ -77,7 +89,7 @@ def _pieces(row: Array, hard: tuple[int, int] | None) -> tuple[Array, list[int]]
         sizes = np.abs(row.astype(float))
     sizes[np.isnan(sizes)] = math.inf
     shown[int(sizes.argmax())] = True
-    # In place of a line that tells of one term, the term.
+    # In place of a line that tells of one element, the element.
     shown[1:-1] |= shown[:-2] & shown[2:]
 
     hexes = bits(row)

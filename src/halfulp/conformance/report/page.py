@@ -1,7 +1,6 @@
 """Runs as one page of HTML: what failed first, every case explained, and matrices.
 
-May import html, backends, bits, cases, results, verdicts, elements, summary and terminal
-only.
+May import html, backends, bits, cases, results, verdicts, elements and summary only.
 Its style and script are the files page.css and page.js beside it.
 """
 
@@ -17,18 +16,18 @@ from halfulp.conformance.backends.registry import describe
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import CLASSES, Case
 from halfulp.conformance.cases.why import explain, hardest
-from halfulp.conformance.report.elements import lines_of
+from halfulp.conformance.report.elements import first_values, lines_of
 from halfulp.conformance.report.summary import (
+    LEGEND,
     SHORT_TYPES,
     TOLERANCE,
     TYPES,
-    Cell,
+    Summary,
     classes_in,
     matrix,
     totals,
 )
-from halfulp.conformance.report.terminal import LEGEND
-from halfulp.conformance.results import Result, Run, first_values
+from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
 from halfulp.report.html import document, element, escape, head, table
 
@@ -142,7 +141,7 @@ def _matrix(run: Run) -> str:
     return f"<section><h2>{escape(run.backend)}</h2>\n{shown_table}</section>"
 
 
-def _button(run: Run, class_name: str, type_name: str, cell: Cell) -> str:
+def _button(run: Run, class_name: str, type_name: str, cell: Summary) -> str:
     title = (
         f"{class_name}, {type_name}: {cell.exact} of {cell.cases} exact; worst: "
         f"{f'{cell.ulps} ulps' if cell.word == ULPS else cell.word}"

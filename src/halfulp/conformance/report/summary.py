@@ -26,10 +26,15 @@ _SHORT = {
 }
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
 TOLERANCE = "passes at ONNX's rtol 1e-3"
+LEGEND = (
+    "A figure is the worst error in ulps, 0 where every bit is right; a word the worst "
+    "verdict: refused with an error, accepts what is invalid, or a wrong value, shape "
+    "or type."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Summary:
     """The results of one class and type.
 
     Attributes
@@ -55,13 +60,13 @@ class Cell:
         return _SHORT.get(self.word, self.word)
 
 
-def matrix(run: Run) -> dict[tuple[str, str], Cell]:
-    """Return the cell of each class and type that has cases, of the eight types."""
+def matrix(run: Run) -> dict[tuple[str, str], Summary]:
+    """Return the summary of each class and type that has cases."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in run.results:
         key = (result.case.class_name, result.case.type)
         groups.setdefault(key, []).append(result)
-    return {key: _cell(results) for key, results in groups.items()}
+    return {key: _summary(results) for key, results in groups.items()}
 
 
 def classes_in(runs: Sequence[Run]) -> list[str]:
@@ -78,12 +83,30 @@ def totals(run: Run) -> dict[str, int]:
     }
 
 
-def _cell(results: Iterable[Result]) -> Cell:
+def totals_rows(runs: Sequence[Run]) -> list[list[str]]:
+    """Return rows of text: a verdict, and how many cases of each run have it."""
+    columns = [totals(run) for run in runs]
+    rows = [[word, *(str(column[word]) for column in columns)] for word in columns[0]]
+    rows = [row for row in rows if set(row[1:]) != {"0"}]
+    if any(run.left_out for run in runs):
+        rows.append(["left out", *(str(run.left_out) for run in runs)])
+    return rows
+
+
+def told(result: Result) -> str:
+    """Return the verdict on a case, with its figure and its text."""
+    verdict = result.verdict
+    plural = "" if verdict.ulps == 1 else "s"
+    word = f"off by {verdict.ulps} ulp{plural}" if verdict.word == ULPS else verdict.word
+    return f"{word}: {verdict.text}" if verdict.text else word
+
+
+def _summary(results: Iterable[Result]) -> Summary:
     verdicts = [result.verdict for result in results]
     worst = max(verdicts, key=lambda verdict: _ORDER[verdict.word])
     ulps = max(verdict.ulps or 0 for verdict in verdicts)
     exact = sum(verdict.word == EXACT for verdict in verdicts)
-    return Cell(worst.word, ulps, exact, len(verdicts))
+    return Summary(worst.word, ulps, exact, len(verdicts))
 
 
 def _ulps_text(ulps: int) -> str:
