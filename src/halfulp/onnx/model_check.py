@@ -17,9 +17,9 @@ from onnx import ModelProto
 from halfulp.errors import ArgumentError, AxesError, HalfulpError, UnsupportedTypeError
 from halfulp.onnx.check.nodes import Broken, Reduction
 from halfulp.onnx.check.survey import survey
-from halfulp.onnx.model.nodes import describe
 from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.prepare import NO_IMPORT
+from halfulp.onnx.model.reduce_nodes import describe
 from halfulp.onnx.model.shapes import infer_shape
 from halfulp.onnx.model.tensors import Shape
 from halfulp.spec.rules import (

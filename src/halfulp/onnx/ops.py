@@ -16,7 +16,8 @@ from onnx.reference.op_run import OpRun
 from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
 from halfulp.faults import halfulp_error
-from halfulp.onnx.model.nodes import axes_values, describe, label, place, read_node
+from halfulp.onnx.model.nodes import label, place
+from halfulp.onnx.model.reduce_nodes import axes_values, describe, read_node
 from halfulp.onnx.model.tensors import dtype_name
 from halfulp.onnx_functions import reduce_sum_square
 from halfulp.spec.rules import OPERATOR, check_flag, check_type, reduced_axes

@@ -108,7 +108,7 @@ def _openvino() -> RunModel:
 
 def _torch() -> RunModel:
     torch = importlib.import_module("torch")
-    from halfulp.onnx.model.nodes import read_node
+    from halfulp.onnx.model.reduce_nodes import read_node
     from halfulp.onnx.model.tensors import read_tensor
     from halfulp.spec.rules import reduced_axes
 

@@ -20,12 +20,12 @@ from onnx import ModelProto, NodeProto
 from halfulp.element_types import ALLOWED
 from halfulp.errors import HalfulpError, UnsupportedTypeError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.model.nodes import (
+from halfulp.onnx.model.nodes import place
+from halfulp.onnx.model.reduce_nodes import (
     ReduceNode,
     axes_values,
     check_axes_type,
     is_reduce,
-    place,
     read_node,
 )
 from halfulp.onnx.model.scopes import Scope, walk_typed

@@ -23,7 +23,8 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
-from halfulp.onnx.model.nodes import is_reduce, place, read_node, subgraphs, walk, within
+from halfulp.onnx.model.nodes import place, subgraphs, walk, within
+from halfulp.onnx.model.reduce_nodes import is_reduce, read_node
 
 # The domain of the copies; no other operator is in it.
 DOMAIN = "halfulp.functions"

@@ -17,16 +17,14 @@ from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
 from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
-    describe,
     function_label,
-    is_reduce,
-    read_node,
     set_place,
     subgraphs,
     walk,
     within,
 )
 from halfulp.onnx.model.onnx_crashes import check_attributes
+from halfulp.onnx.model.reduce_nodes import describe, is_reduce, read_node
 from halfulp.onnx.model.skeleton import SMALL_TENSOR
 from halfulp.onnx.model.sparse import densify
 from halfulp.onnx.model.tensors import read_tensor, tensor_type

@@ -13,7 +13,8 @@ from onnx import NodeProto, TypeProto
 from onnx.shape_inference import InferenceContext
 
 from halfulp.errors import ArgumentError
-from halfulp.onnx.model.nodes import axes_values, describe, label, place
+from halfulp.onnx.model.nodes import label, place
+from halfulp.onnx.model.reduce_nodes import axes_values, describe
 from halfulp.onnx.model.tensors import Shape, read_tensor, tensor_facts
 from halfulp.spec.rules import (
     VERSIONS,

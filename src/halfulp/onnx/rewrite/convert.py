@@ -32,20 +32,22 @@ from halfulp.onnx.model.bodies import (
 )
 from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
-    ReduceNode,
-    axes_values,
-    describe,
     function_label,
-    is_reduce,
     label,
     opset_of,
     place,
-    read_node,
     subgraphs,
     walk,
     within,
 )
 from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.reduce_nodes import (
+    ReduceNode,
+    axes_values,
+    describe,
+    is_reduce,
+    read_node,
+)
 from halfulp.onnx.model.scopes import Scope, walk_typed
 from halfulp.onnx.model.skeleton import skeleton
 from halfulp.onnx.model.structure import check_node, checker_context

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.model.nodes import ReduceNode
+from halfulp.onnx.model.reduce_nodes import ReduceNode
 from halfulp.spec.rules import version_for
 
 _NOOP = "noop_with_empty_axes"

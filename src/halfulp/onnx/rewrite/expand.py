@@ -13,8 +13,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
 from halfulp.onnx.model.bodies import Body, FreshNames, replace
-from halfulp.onnx.model.nodes import is_reduce, labelled, read_node, subgraphs, within
+from halfulp.onnx.model.nodes import labelled, subgraphs, within
 from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.reduce_nodes import is_reduce, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.rewrite.fuse import AXES_INPUT_OF_SUM

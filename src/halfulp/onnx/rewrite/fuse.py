@@ -15,15 +15,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 from halfulp.errors import HalfulpError
 from halfulp.faults import model_errors
 from halfulp.onnx.model.bodies import Body, outputs, reads, replace
-from halfulp.onnx.model.nodes import (
-    DOMAIN_NAMES,
-    axes_values,
-    labelled,
-    read_node,
-    subgraphs,
-    within,
-)
+from halfulp.onnx.model.nodes import DOMAIN_NAMES, labelled, subgraphs, within
 from halfulp.onnx.model.open import read_model
+from halfulp.onnx.model.reduce_nodes import axes_values, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.rewrite.reports import (

@@ -14,7 +14,8 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
-from halfulp.onnx.model.nodes import is_reduce, walk
+from halfulp.onnx.model.nodes import walk
+from halfulp.onnx.model.reduce_nodes import is_reduce
 from halfulp.onnx.model.skeleton import constants
 from halfulp.onnx.model.tensors import known_rank, tensor_dtype
 from halfulp.onnx.rewrite.infer import check_nodes, inferred, overridable
