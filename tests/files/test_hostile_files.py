@@ -33,7 +33,8 @@ from halfulp.files.formats import by_ending
 from halfulp.files.sums import along, summing
 from halfulp.files.sums.results import array_facts
 from halfulp.files.sums.totals import Totals, read_totals
-from halfulp.onnx.model.files import load_array, load_model
+from halfulp.onnx.model.files import load_model
+from halfulp.onnx.run.array_files import load_array
 from halfulp.settings import check_environment
 from oracle import assert_same_bits
 from seed import SEED

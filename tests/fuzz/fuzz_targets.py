@@ -29,8 +29,8 @@ from google.protobuf.message import DecodeError, Message
 import halfulp
 from halfulp.cli import main
 from halfulp.onnx import check_model, convert_opset, expand, fuse, infer_shapes
-from halfulp.onnx.model.files import load_array
 from halfulp.onnx.model.nodes import walk
+from halfulp.onnx.run.array_files import load_array
 from halfulp.onnx.run.evaluate import PreparedModel
 from hostile_graphs import FEEDS, nested_graphs
 from hostile_graphs import functions as hostile_functions

@@ -10,7 +10,7 @@ import pytest
 import make_corpus
 from fuzz_targets import TARGETS
 from halfulp.errors import HalfulpError
-from halfulp.onnx.model.files import load_array
+from halfulp.onnx.run.array_files import load_array
 
 CORPUS = Path(__file__).parent / "corpus"
 FILES = sorted(path for path in CORPUS.glob("*/*"))

@@ -99,12 +99,8 @@ def run(
     """
     from halfulp.engines import OpenModel, check_engine
     from halfulp.onnx.model.data_files import data_files
-    from halfulp.onnx.model.files import (
-        ExpectedArrays,
-        declared_sizes,
-        given_model,
-        save_arrays,
-    )
+    from halfulp.onnx.model.files import given_model
+    from halfulp.onnx.run.array_files import ExpectedArrays, declared_sizes, save_arrays
     from halfulp.onnx.run.outputs import compare_bits, output_facts
     from halfulp.output import Output, check_outputs
 
@@ -247,7 +243,7 @@ def _load_inputs(
     files: Sequence[tuple[str | None, Path]], declared: Mapping[str, int]
 ) -> dict[str, Any]:
     """Read the inputs in files, of all names where none is given."""
-    from halfulp.onnx.model.files import load_array, load_arrays
+    from halfulp.onnx.run.array_files import load_array, load_arrays
 
     feeds: dict[str, Any] = {}
     for name, path in files:
