@@ -19,10 +19,10 @@ from onnx.helper import make_tensor_value_info
 
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.faults import model_errors
-from halfulp.onnx.check.nodes import check_types
-from halfulp.onnx.check.survey import survey
+from halfulp.onnx.check.nodes import check_opened, check_types
 from halfulp.onnx.model.files import is_binary, load_model
-from halfulp.onnx.run.evaluate import PreparedModel, copies
+from halfulp.onnx.model.open import Purpose, copies, open_model
+from halfulp.onnx.run.evaluate import PreparedModel
 from halfulp.onnx.run.inputs import check_inputs
 from halfulp.spec.rules import OPERATOR
 
@@ -241,8 +241,11 @@ class RuntimeModel:
             self.outputs: Sequence[ValueInfoProto] = copies(self._proto.graph.output)
             initializers = self._proto.graph.initializer
             self.defaults = frozenset(tensor.name for tensor in initializers)
-            with _only_ours():
-                survey(self._proto, _raise_ours, lambda place, error: None)
+            with _only_ours(), model_errors("the model cannot be used"):
+                opened = open_model(
+                    self._proto, Purpose.CHECK, _raise_ours, lambda place, error: None
+                )
+                check_opened(opened, _raise_ours)
         options = runtime.SessionOptions()
         options.log_severity_level = _FATAL
         onnxruntime.register(options)

@@ -18,7 +18,7 @@ import halfulp
 from halfulp.cli import main
 from halfulp.onnx import convert_opset, infer_shapes, run_model
 from halfulp.onnx.model.nodes import walk
-from halfulp.onnx.rewrite import convert_other
+from halfulp.onnx.rewrite import version_steps
 from halfulp.onnx.rewrite.convert import convert
 from halfulp.onnx.run.equivalence import verify
 from halfulp.spec.rules import version_for
@@ -602,7 +602,7 @@ def test_old_models_of_onnx_keep_their_results() -> None:
 
 
 def test_versions_said_to_be_reworded_differ_in_additions_only() -> None:
-    for name, pairs in convert_other._REWORDED.items():
+    for name, pairs in version_steps.REWORDED.items():
         for older, newer in pairs:
             old = onnx.defs.get_schema(name, older, "")
             new = onnx.defs.get_schema(name, newer, "")

@@ -21,6 +21,7 @@ from halfulp.element_types import ALLOWED
 from halfulp.errors import HalfulpError, UnsupportedTypeError
 from halfulp.faults import OnError, raise_error
 from halfulp.onnx.model.nodes import place
+from halfulp.onnx.model.open import OpenedModel, Purpose, open_model
 from halfulp.onnx.model.reduce_nodes import (
     ReduceNode,
     axes_values,
@@ -40,27 +41,7 @@ from halfulp.spec.rules import check_type, normalize_axes
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A ReduceSumSquare node with an error, with what is known of it all the same.
-
-    Attributes
-    ----------
-    path, place, element_type, shape, axes
-        As those of `Reduction`.
-    node : ReduceNode or None
-        None: it does not obey the rules of its version.
-    """
-
-    path: str
-    place: str
-    node: ReduceNode | None
-    element_type: str | None
-    shape: Shape | None
-    axes: tuple[int, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class KnownNode:
     """A ReduceSumSquare node, with what is known of it before the model runs.
 
     Attributes
@@ -86,13 +67,33 @@ class Reduction:
     axes: tuple[int, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenNode:
+    """A ReduceSumSquare node with an error, with what is known of it all the same.
+
+    Attributes
+    ----------
+    path, place, element_type, shape, axes
+        As those of `KnownNode`.
+    node : ReduceNode or None
+        None: it does not obey the rules of its version.
+    """
+
+    path: str
+    place: str
+    node: ReduceNode | None
+    element_type: str | None
+    shape: Shape | None
+    axes: tuple[int, ...] | None
+
+
 def check_types(
     model: ModelProto,
     feeds: Mapping[str, Any],
     unknown: Iterable[str] = (),
     on_error: OnError = raise_error,
-    on_broken: Callable[[Broken], None] = lambda broken: None,
-) -> list[Reduction]:
+    on_broken: Callable[[BrokenNode], None] = lambda broken: None,
+) -> list[KnownNode]:
     """Check each ReduceSumSquare node with what is known beforehand.
 
     Parameters
@@ -110,7 +111,7 @@ def check_types(
 
     Returns
     -------
-    list of Reduction
+    list of KnownNode
         The nodes without errors, those of functions once for each kind of call.
 
     Raises
@@ -126,7 +127,7 @@ def check_types(
         if value.name in arrays:
             array = arrays[value.name]
             value.type.CopyFrom(tensor_type(dtype_code(array.dtype) or 0, array.shape))
-    found: list[Reduction] = []
+    found: list[KnownNode] = []
 
     def visit(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
         if is_reduce(node):
@@ -140,7 +141,30 @@ def check_types(
     return found
 
 
-def _known(node: NodeProto, scope: Scope, opset: int, path: str) -> Broken:
+def check_opened(
+    opened: OpenedModel,
+    on_error: OnError = raise_error,
+    on_broken: Callable[[BrokenNode], None] = lambda broken: None,
+) -> list[KnownNode]:
+    """Check the nodes of a model as `check_types` does, whatever it will be fed."""
+    feeds = {name: a for name, a in opened.large.items() if name not in opened.fed}
+    return check_types(opened.proto, feeds, opened.fed, on_error, on_broken)
+
+
+def open_checked(model: ModelProto, purpose: Purpose) -> OpenedModel:
+    """Open a model, and check its nodes with what is known beforehand.
+
+    Raises
+    ------
+    HalfulpError
+        If the model breaks a rule.
+    """
+    opened = open_model(model, purpose)
+    check_opened(opened)
+    return opened
+
+
+def _known(node: NodeProto, scope: Scope, opset: int, path: str) -> BrokenNode:
     """Return what `scope` knows of a ReduceSumSquare node that has an error."""
     rules, axes, element_type, shape = None, None, 0, None
     with suppress(HalfulpError):
@@ -153,10 +177,10 @@ def _known(node: NodeProto, scope: Scope, opset: int, path: str) -> Broken:
         with suppress(HalfulpError):
             axes = None if value is None else axes_values(value, "")
     name = type_name(element_type) if element_type else None
-    return Broken(path, place(node), rules, name, shape, axes)
+    return BrokenNode(path, place(node), rules, name, shape, axes)
 
 
-def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> Reduction:
+def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> KnownNode:
     """Check a ReduceSumSquare node with what `scope` knows.
 
     Raises
@@ -187,4 +211,4 @@ def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> Reduct
     if shape is not None and axes is not None:
         normalize_axes(axes, len(shape), repeated="merge", where=start)
     name = type_name(element_type) if element_type else None
-    return Reduction(path, place(node), rules, name, shape, axes)
+    return KnownNode(path, place(node), rules, name, shape, axes)

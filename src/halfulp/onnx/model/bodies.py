@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from onnx import FunctionProto, GraphProto
+from onnx import FunctionProto, GraphProto, ModelProto
 
-from halfulp.onnx.model.nodes import subgraphs
+from halfulp.onnx.model.nodes import constant, subgraphs
 
 # Where nodes stand.
 Body = GraphProto | FunctionProto
@@ -109,3 +109,34 @@ def remove(field: Any, names: set[str], name: Callable[[Any], str | None]) -> se
 def name_of(message: Any) -> str:
     """Return the name of a value, a tensor or a node."""
     return str(message.name)
+
+
+def forget_values(body: Body, names: set[str]) -> None:
+    """Remove the declared types of values that are gone."""
+    remove(body.value_info, names, name_of)
+
+
+def remove_unread_constants(body: Body, names: set[str]) -> None:
+    """Remove those of the constants `names` that nothing reads."""
+    for node in body.node:
+        for _, graph in subgraphs(node):
+            remove_unread_constants(graph, names)
+    held = {
+        name for node in body.node if constant(node) is not None for name in node.output
+    }
+    if isinstance(body, GraphProto):
+        held.update(tensor.name for tensor in body.initializer)
+    unread = (held & names) - reads(body).keys()
+    remove(body.node, unread, lambda n: None if constant(n) is None else n.output[0])
+    if isinstance(body, GraphProto):
+        remove(body.initializer, unread, name_of)
+    forget_values(body, unread)
+
+
+def fresh_names(model: ModelProto) -> FreshNames:
+    """Return what makes names that no value and no node of `model` has."""
+    taken: set[str] = set()
+    for body in (model.graph, *model.functions):
+        taken.update(value_names(body))
+        taken.update(node.name for each in bodies(body) for node in each.node)
+    return FreshNames(taken, ".")

@@ -22,7 +22,7 @@ from halfulp.onnx.model.files import (
     load_structure,
     save_model,
 )
-from halfulp.onnx.model.skeleton import SMALL_TENSOR
+from halfulp.onnx.model.initializers import SMALL_TENSOR
 from halfulp.onnx.model.tensors import (
     all_tensors,
     external_entries,

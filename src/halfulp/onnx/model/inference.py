@@ -35,11 +35,11 @@ from onnx.shape_inference import InferenceContext
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.onnx.model.functions import DOMAIN as FUNCTIONS
 from halfulp.onnx.model.functions import MOST_BYTES
+from halfulp.onnx.model.initializers import SMALL_TENSOR
 from halfulp.onnx.model.nodes import subgraphs
 from halfulp.onnx.model.onnx_crashes import NEED_TYPE, has_safe_attributes
 from halfulp.onnx.model.reduce_nodes import is_reduce
 from halfulp.onnx.model.shapes import infer_node
-from halfulp.onnx.model.skeleton import SMALL_TENSOR
 from halfulp.onnx.model.tensors import Array, read_tensor, tensor_facts, tensor_type
 
 # onnx passes over what it does not know of a domain of its own, but asks those of others.

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Set
-from typing import Any
 
-import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
@@ -25,9 +23,7 @@ from halfulp.onnx.model.nodes import (
 )
 from halfulp.onnx.model.onnx_crashes import check_attributes
 from halfulp.onnx.model.reduce_nodes import describe, is_reduce, read_node
-from halfulp.onnx.model.skeleton import SMALL_TENSOR
-from halfulp.onnx.model.sparse import densify
-from halfulp.onnx.model.tensors import read_tensor, tensor_type
+from halfulp.onnx.model.tensors import read_tensor
 from halfulp.spec.rules import version_for
 
 NO_IMPORT = "has no opset import; allowed: exactly one"
@@ -64,10 +60,7 @@ def prepare(
     ModelError, ArgumentError
         If the model breaks a rule.
     """
-    if not model.HasField("graph"):
-        raise ModelError("the model has no graph; allowed: exactly one")
     numbers = itertools.count()
-    densify(model, SMALL_TENSOR)
     domains = {function.domain for function in model.functions}
     nodes = model.graph.node
     found = dict(_prepare_nodes(model, nodes, "", numbers, domains, external, on_error))
@@ -81,42 +74,6 @@ def prepare(
             )
         )
     return found
-
-
-def declare_external(graph: GraphProto) -> None:
-    """Turn the initializers of `graph` whose data is in other files into inputs."""
-    declared = {value.name for value in graph.input}
-    kept = GraphProto()
-    for tensor in graph.initializer:
-        if tensor.data_location != TensorProto.EXTERNAL:
-            kept.initializer.append(tensor)
-        elif tensor.name not in declared:
-            kind = tensor_type(tensor.data_type, tensor.dims)
-            graph.input.add(name=tensor.name, type=kind)
-    if len(kept.initializer) < len(graph.initializer):
-        del graph.initializer[:]
-        graph.initializer.extend(kept.initializer)
-
-
-def take_large_tensors(graph: GraphProto) -> dict[str, np.ndarray[Any, Any]]:
-    """Turn the large initializers of `graph` into inputs; return their values."""
-    arrays = {}
-    declared = {value.name for value in graph.input}
-    small = []
-    for tensor in graph.initializer:
-        array = read_tensor(tensor, f"initializer {tensor.name!r}")
-        if array.size <= SMALL_TENSOR:
-            small.append(tensor)
-            continue
-        arrays[tensor.name] = array
-        if tensor.name not in declared:
-            kind = tensor_type(tensor.data_type, tensor.dims)
-            graph.input.add(name=tensor.name, type=kind)
-    if arrays:
-        kept = GraphProto(initializer=small)
-        del graph.initializer[:]
-        graph.initializer.extend(kept.initializer)
-    return arrays
 
 
 def _prepare_nodes(

@@ -23,6 +23,7 @@ from halfulp.faults import OnError, one_line, raise_error
 from halfulp.onnx.model.functions import DOMAIN
 from halfulp.onnx.model.nodes import place, subgraphs
 from halfulp.onnx.model.onnx_crashes import check_attributes
+from halfulp.onnx.model.tensors import tensor_dtype, type_name
 
 
 def check_structure(
@@ -50,6 +51,29 @@ def check_structure(
     for function in model.functions:
         checker = _Checker(function.opset_import, on_error, foreign)
         checker.check_body(function.node, function.output, set(function.input), ())
+
+
+def check_declared(graph: GraphProto) -> None:
+    """Raise a ModelError unless the inputs of a graph are declared as ONNX allows."""
+    declared = graph.input
+    defaults = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for value in declared:
+        what = f"input {value.name!r}"
+        tensor = value.type.tensor_type
+        if tensor.elem_type:
+            tensor_dtype(tensor.elem_type, what)
+            default = defaults.get(value.name, tensor.elem_type)
+            if default != tensor.elem_type:
+                raise ModelError(
+                    f"{what} has a default of type {type_name(default)}; "
+                    f"allowed: {type_name(tensor.elem_type)}"
+                )
+        for dim in tensor.shape.dim:
+            if dim.dim_value < 0:
+                raise ModelError(
+                    f"{what} is declared with dimension {dim.dim_value}; "
+                    "allowed: 0 or more, or a name"
+                )
 
 
 # The names in each of the graphs around one: copies for each would be too many.

@@ -18,19 +18,19 @@ _NOOP = "noop_with_empty_axes"
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class FunctionAttribute:
     """Axes that are an attribute of the function around the node."""
 
     attribute: str
 
 
 # None stands for axes that are known only when the model runs.
-Axes = tuple[int, ...] | Reference | None
+Axes = tuple[int, ...] | FunctionAttribute | None
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A node in another form.
+class Converted:
+    """A node in another converted.
 
     Attributes
     ----------
@@ -54,10 +54,10 @@ def convert_reduce(
     axes: Axes,
     rank: int | None,
     opset: int,
-    axes_input: Callable[[tuple[int, ...] | Reference], str],
+    axes_input: Callable[[tuple[int, ...] | FunctionAttribute], str],
     fresh: Callable[[str], str],
     where: str,
-) -> Form:
+) -> Converted:
     """Return a ReduceSumSquare node in the form of the version of `opset`.
 
     Parameters
@@ -66,7 +66,7 @@ def convert_reduce(
         Of another version. It is not changed.
     said : ReduceNode
         What the node says.
-    axes : tuple of int, Reference or None
+    axes : tuple of int, FunctionAttribute or None
     rank : int or None
         That of the data, if known.
     opset : int
@@ -80,7 +80,7 @@ def convert_reduce(
     Raises
     ------
     ModelError
-        If the version has no such form.
+        If the version has no such converted.
     """
     copy = NodeProto()
     copy.CopyFrom(node)
@@ -92,20 +92,20 @@ def convert_reduce(
     if version.axes == "input":
         return _with_input(copy, axes, axes_input)
     if said.version.axes == "input":
-        form = _with_attribute(copy, said, axes, opset, fresh, where)
+        converted = _with_attribute(copy, said, axes, opset, fresh, where)
     else:
         if isinstance(axes, tuple) and axes != said.axes:
             _set_axes(copy, axes)
-        form = Form([copy])
+        converted = Converted([copy])
     if isinstance(axes, tuple) and version.since < 11 and min(axes, default=0) < 0:
-        return Form(
-            form.nodes,
-            form.how,
-            form.exact,
+        return Converted(
+            converted.nodes,
+            converted.how,
+            converted.exact,
             f"axes {list(axes)} are negative, which opset {opset} does not promise; "
             "the rank is not known",
         )
-    return form
+    return converted
 
 
 def _written_once(
@@ -118,14 +118,16 @@ def _written_once(
 
 
 def _with_input(
-    node: NodeProto, axes: Axes, axes_input: Callable[[tuple[int, ...] | Reference], str]
-) -> Form:
+    node: NodeProto,
+    axes: Axes,
+    axes_input: Callable[[tuple[int, ...] | FunctionAttribute], str],
+) -> Converted:
     """Return `node`, which has axes as an attribute, with an input instead."""
     _drop(node, "axes")
     if not axes:
-        return Form([node], "all axes: no input")
+        return Converted([node], "all axes: no input")
     node.input.append(axes_input(axes))
-    return Form([node], f"{_said(axes)} as an input")
+    return Converted([node], f"{_said(axes)} as an input")
 
 
 def _with_attribute(
@@ -135,11 +137,11 @@ def _with_attribute(
     opset: int,
     fresh: Callable[[str], str],
     where: str,
-) -> Form:
+) -> Converted:
     """Return `node`, which may have axes as an input, with an attribute instead."""
     decided_by_call = any(a.name == _NOOP and a.ref_attr_name for a in node.attribute)
     may_be_noop = decided_by_call or said.noop_with_empty_axes
-    if axes is None or (may_be_noop and isinstance(axes, Reference)):
+    if axes is None or (may_be_noop and isinstance(axes, FunctionAttribute)):
         return _square_and_sum(node, opset, fresh, f"{where}axes are")
     if not axes and decided_by_call:
         return _square_and_sum(node, opset, fresh, f"{where}{_NOOP} is")
@@ -147,18 +149,18 @@ def _with_attribute(
     _drop(node, _NOOP)
     if axes:
         _set_axes(node, axes)
-        return Form([node], f"{_said(axes)} as an attribute")
+        return Converted([node], f"{_said(axes)} as an attribute")
     if not said.noop_with_empty_axes:
-        return Form([node], "all axes: no attribute")
+        return Converted([node], "all axes: no attribute")
     node.op_type = "Mul"
     node.input.append(node.input[0])
     del node.attribute[:]
-    return Form([node], "no axes: squares only")
+    return Converted([node], "no axes: squares only")
 
 
 def _square_and_sum(
     node: NodeProto, opset: int, fresh: Callable[[str], str], what: str
-) -> Form:
+) -> Converted:
     """Return Mul and ReduceSum, which has these inputs and attributes since 13."""
     if opset < 13:
         raise ModelError(
@@ -171,12 +173,12 @@ def _square_and_sum(
     square.output.append(fresh(f"{node.output[0]}_square"))
     node.op_type = "ReduceSum"
     node.input[0] = square.output[0]
-    return Form([square, node], "axes of run time", exact=False)
+    return Converted([square, node], "axes of run time", exact=False)
 
 
-def _set_axes(node: NodeProto, axes: tuple[int, ...] | Reference) -> None:
+def _set_axes(node: NodeProto, axes: tuple[int, ...] | FunctionAttribute) -> None:
     _drop(node, "axes")
-    if isinstance(axes, Reference):
+    if isinstance(axes, FunctionAttribute):
         node.attribute.add(name="axes", type="INTS", ref_attr_name=axes.attribute)
     else:
         node.attribute.add(name="axes", type="INTS", ints=axes)
@@ -189,7 +191,7 @@ def _drop(node: NodeProto, name: str) -> None:
             del node.attribute[i]
 
 
-def _said(axes: tuple[int, ...] | Reference) -> str:
-    if isinstance(axes, Reference):
+def _said(axes: tuple[int, ...] | FunctionAttribute) -> str:
+    if isinstance(axes, FunctionAttribute):
         return f"axes of the function's {axes.attribute!r}"
     return f"axes {list(axes)}"

@@ -12,19 +12,15 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
-from halfulp.onnx.model.bodies import Body, FreshNames, replace
+from halfulp.onnx.model.bodies import Body, FreshNames, fresh_names, replace
 from halfulp.onnx.model.nodes import labelled, subgraphs, within
 from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.reduce_nodes import is_reduce, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.rewrite.fuse import AXES_INPUT_OF_SUM
-from halfulp.onnx.rewrite.reports import (
-    Candidate,
-    RewriteReport,
-    fresh_names,
-    typed_bodies,
-)
+from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
+from halfulp.onnx.rewrite.typed_bodies import checked_bodies
 
 
 def expand(
@@ -81,8 +77,9 @@ def expand(
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
         names = fresh_names(result)
-        for body, typed, path, opset in typed_bodies(result):
-            _Expander(opset, names, candidates).expand(body, typed, None, path)
+        for each in checked_bodies(result):
+            expander = _Expander(each.opset or 0, names, candidates)
+            expander.expand(each.body, each.typed, None, each.path)
     return result, RewriteReport("expanded", tuple(candidates))
 
 

@@ -14,19 +14,21 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.faults import model_errors
-from halfulp.onnx.model.bodies import Body, outputs, reads, replace
+from halfulp.onnx.model.bodies import (
+    Body,
+    forget_values,
+    outputs,
+    reads,
+    remove_unread_constants,
+    replace,
+)
 from halfulp.onnx.model.nodes import DOMAIN_NAMES, labelled, subgraphs, within
 from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.reduce_nodes import axes_values, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
-from halfulp.onnx.rewrite.reports import (
-    Candidate,
-    RewriteReport,
-    forget_values,
-    remove_unread_constants,
-    typed_bodies,
-)
+from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
+from halfulp.onnx.rewrite.typed_bodies import checked_bodies
 from halfulp.spec.rules import OPERATOR, check_type, version_for
 
 # The first opset whose ReduceSum takes axes as an input.
@@ -95,12 +97,12 @@ def fuse(
     result = read_model(model)
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
-        for body, typed, path, opset in typed_bodies(result):
-            fuser = _Fuser(opset, candidates)
-            fuser.fuse(body, typed, None, ChainMap(), path)
+        for each in checked_bodies(result):
+            fuser = _Fuser(each.opset or 0, candidates)
+            fuser.fuse(each.body, each.typed, None, ChainMap(), each.path)
             # What trains a model may read its initializers.
             if fuser.freed and not result.training_info:
-                remove_unread_constants(body, fuser.freed)
+                remove_unread_constants(each.body, fuser.freed)
     return result, RewriteReport("fused", tuple(candidates))
 
 

@@ -7,20 +7,14 @@ skeleton, tensors and validate only.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import GraphProto, ModelProto
 
 from halfulp.faults import model_errors
-from halfulp.onnx.check.nodes import check_types
-from halfulp.onnx.model.functions import specialize_functions
+from halfulp.onnx.check.nodes import open_checked
 from halfulp.onnx.model.inference import Inference
 from halfulp.onnx.model.nodes import subgraphs
-from halfulp.onnx.model.open import read_model
-from halfulp.onnx.model.prepare import prepare
-from halfulp.onnx.model.skeleton import constants, skeleton
-from halfulp.onnx.model.tensors import read_tensor
-from halfulp.onnx.run.inputs import check_declared
+from halfulp.onnx.model.open import Purpose, read_model
 
 
 def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelProto:
@@ -64,44 +58,11 @@ def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelPro
     """
     result = read_model(model)
     with model_errors("the model cannot be used"):
-        prepared = check_nodes(result)
+        opened = open_checked(result, Purpose.TYPES)
     with model_errors("the types of the model cannot be inferred"):
-        _copy_types(inferred(prepared, overridable(result)), result.graph)
+        typed = Inference(opened.proto, opened.fed, strict=True).graph
+        _copy_types(typed, result.graph)
     return result
-
-
-def check_nodes(model: ModelProto) -> ModelProto:
-    """Check each ReduceSumSquare node of any model with what is known beforehand.
-
-    Returns
-    -------
-    onnx.ModelProto
-        The skeleton of `model`, prepared and with its functions specialized.
-
-    Raises
-    ------
-    ModelError, UnsupportedTypeError, AxesError, ArgumentError
-        As `infer_shapes`.
-    """
-    for tensor in model.graph.initializer:
-        if tensor.data_location != TensorProto.EXTERNAL:
-            read_tensor(tensor, f"initializer {tensor.name!r}")
-    prepared = skeleton(model)
-    prepare(prepared, external=True)
-    check_declared(prepared.graph)
-    specialize_functions(prepared)
-    check_types(prepared, {}, unknown=overridable(model))
-    return prepared
-
-
-def overridable(model: ModelProto) -> set[str]:
-    """Return the names of the initializers that a caller may override."""
-    return {tensor.name for tensor in model.graph.initializer} - constants(model)
-
-
-def inferred(prepared: ModelProto, unknown: Collection[str]) -> GraphProto:
-    """Return the graph of what `check_nodes` returns, with all types that are known."""
-    return Inference(prepared, unknown=unknown, strict=True).graph
 
 
 def _copy_types(typed: GraphProto, graph: GraphProto, nested: bool = False) -> None:

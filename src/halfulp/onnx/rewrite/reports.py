@@ -1,29 +1,11 @@
-"""What fusing and expanding share: the report, and what they find and leave in a graph.
-
-May import bodies, files, inference, nodes and survey only.
-"""
+"""What rewriting a model tells of what it did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from onnx import GraphProto, ModelProto, ValueInfoProto
-
-from halfulp.onnx.check.survey import survey
-from halfulp.onnx.model.bodies import (
-    Body,
-    FreshNames,
-    bodies,
-    name_of,
-    reads,
-    remove,
-    value_names,
-)
-from halfulp.onnx.model.files import load_model
-from halfulp.onnx.model.inference import Inference
-from halfulp.onnx.model.nodes import constant, function_label, opset_of, subgraphs, within
+from onnx import ModelProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,53 +58,44 @@ class RewriteReport:
         return "\n".join(lines)
 
 
-def typed_bodies(model: ModelProto) -> Iterator[tuple[Body, GraphProto, str, int]]:
-    """Yield the graph of `model` and its functions, once the model is checked.
+@dataclass(frozen=True, slots=True)
+class ConvertedNode:
+    """What became of one node.
 
-    After each comes a graph with the same nodes and the types that are known, the
-    path to its nodes, and the opset: 0 where none of ONNX's operators stands.
-
-    Raises
-    ------
-    HalfulpError
-        If the model breaks a rule.
+    Attributes
+    ----------
+    node : str
+        How errors name it.
+    old, new : str
+        Operators with their versions.
+    how : str
+        What is written otherwise; empty where nothing is.
+    exact : bool
+        False if squares and their sum are now rounded by whatever runs the model.
     """
-    checked = load_model(model)
-    survey(checked)
-    yield model.graph, Inference(checked).graph, "", opset_of(model) or 0
-    for function in model.functions:
-        typed = GraphProto(node=function.node, value_info=function.value_info)
-        typed.input.extend(ValueInfoProto(name=name) for name in function.input)
-        path = within(function_label(function))
-        yield function, typed, path, opset_of(function) or 0
+
+    node: str
+    old: str
+    new: str
+    how: str = ""
+    exact: bool = True
 
 
-def forget_values(body: Body, names: set[str]) -> None:
-    """Remove the declared types of values that are gone."""
-    remove(body.value_info, names, name_of)
+@dataclass(slots=True)
+class Conversion:
+    """A converted model, and what was done.
 
+    Attributes
+    ----------
+    model : onnx.ModelProto
+    opsets : tuple of int or None
+        Those of ONNX's domain before and after; None where the model imports none.
+    changes : list of ConvertedNode
+        A line for each node that has another version now.
+    warnings : list of str
+    """
 
-def remove_unread_constants(body: Body, names: set[str]) -> None:
-    """Remove those of the constants `names` that nothing reads."""
-    for node in body.node:
-        for _, graph in subgraphs(node):
-            remove_unread_constants(graph, names)
-    held = {
-        name for node in body.node if constant(node) is not None for name in node.output
-    }
-    if isinstance(body, GraphProto):
-        held.update(tensor.name for tensor in body.initializer)
-    unread = (held & names) - reads(body).keys()
-    remove(body.node, unread, lambda n: None if constant(n) is None else n.output[0])
-    if isinstance(body, GraphProto):
-        remove(body.initializer, unread, name_of)
-    forget_values(body, unread)
-
-
-def fresh_names(model: ModelProto) -> FreshNames:
-    """Return what makes names that no value and no node of `model` has."""
-    taken: set[str] = set()
-    for body in (model.graph, *model.functions):
-        taken.update(value_names(body))
-        taken.update(node.name for each in bodies(body) for node in each.node)
-    return FreshNames(taken, ".")
+    model: ModelProto
+    opsets: tuple[int | None, int]
+    changes: list[ConvertedNode] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

@@ -6,24 +6,20 @@ May import every module of this package but backend.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.faults import model_errors
-from halfulp.onnx.check.nodes import check_types
+from halfulp.onnx.check.nodes import check_opened, check_types
 from halfulp.onnx.model.bodies import reads
-from halfulp.onnx.model.functions import specialize_functions
-from halfulp.onnx.model.open import read_model
-from halfulp.onnx.model.prepare import prepare, take_large_tensors
-from halfulp.onnx.model.sparse import densify
-from halfulp.onnx.model.structure import check_structure
+from halfulp.onnx.model.open import Purpose, open_model, read_model
 from halfulp.onnx.ops import ReduceSumSquare
 from halfulp.onnx.run.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
-from halfulp.onnx.run.inputs import check_declared, check_inputs
+from halfulp.onnx.run.inputs import check_inputs
 
 _OPERATORS = [ReduceSumSquare, GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap]
 
@@ -96,35 +92,27 @@ class PreparedModel:
     def __init__(self, model: Any) -> None:
         proto = read_model(model, largest=None)
         with model_errors("the model cannot be used"):
-            densify(proto)
-            prepare(proto)
-            self.inputs = tuple(copies(proto.graph.input))
-            self.outputs = tuple(copies(proto.graph.output))
-            self.defaults = frozenset(t.name for t in proto.graph.initializer)
-            check_declared(proto.graph)
-            specialize_functions(proto)
-            check_structure(proto)
-            self._large = take_large_tensors(proto.graph)
-            self._proto = proto
+            self._opened = open_model(proto, Purpose.RUN)
             self._evaluator = _evaluator(proto)
+        self.inputs = self._opened.inputs
+        self.outputs = self._opened.outputs
+        self.defaults = self._opened.defaults
 
     def check(self) -> None:
         """Check the ReduceSumSquare nodes with what is known without inputs."""
-        names = {value.name for value in self.inputs}
-        feeds = {k: v for k, v in self._large.items() if k not in names}
         with model_errors("the model cannot be used"):
-            check_types(self._proto, feeds, unknown=names)
+            check_opened(self._opened)
 
     def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return what to feed, after every check that needs no run."""
         given = check_inputs(self.inputs, self.defaults, inputs)
         with model_errors("the model cannot be used"):
-            check_types(self._proto, {**self._large, **given})
+            check_types(self._opened.proto, {**self._opened.large, **given})
         return given
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the model as `run_model` does."""
-        feeds = {**self._large, **self.check_inputs(inputs)}
+        feeds = {**self._opened.large, **self.check_inputs(inputs)}
         # ONNX's operators give infinities and NaNs without a word.
         with model_errors("the model fails"), np.errstate(all="ignore"):
             results = self._evaluator.run(None, feeds)
@@ -179,12 +167,3 @@ def _evaluator(model: ModelProto) -> ReferenceEvaluator:
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     evaluator: ReferenceEvaluator = kind(model.graph, opsets=opsets)
     return evaluator
-
-
-def copies(values: Iterable[ValueInfoProto]) -> list[ValueInfoProto]:
-    """Return copies of values, which outlive their model."""
-    copied = []
-    for value in values:
-        copied.append(ValueInfoProto())
-        copied[-1].CopyFrom(value)
-    return copied

@@ -10,36 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, TypeProto, ValueInfoProto
+from onnx import TypeProto, ValueInfoProto
 
 from halfulp.arrays import as_array
 from halfulp.element_types import in_native_order
-from halfulp.errors import ArgumentError, ModelError
+from halfulp.errors import ArgumentError
 from halfulp.faults import one_line
 from halfulp.onnx.model.tensors import dtype_code, dtype_name, tensor_dtype, type_name
-
-
-def check_declared(graph: GraphProto) -> None:
-    """Raise a ModelError unless the inputs of a graph are declared as ONNX allows."""
-    declared = graph.input
-    defaults = {tensor.name: tensor.data_type for tensor in graph.initializer}
-    for value in declared:
-        what = f"input {value.name!r}"
-        tensor = value.type.tensor_type
-        if tensor.elem_type:
-            tensor_dtype(tensor.elem_type, what)
-            default = defaults.get(value.name, tensor.elem_type)
-            if default != tensor.elem_type:
-                raise ModelError(
-                    f"{what} has a default of type {type_name(default)}; "
-                    f"allowed: {type_name(tensor.elem_type)}"
-                )
-        for dim in tensor.shape.dim:
-            if dim.dim_value < 0:
-                raise ModelError(
-                    f"{what} is declared with dimension {dim.dim_value}; "
-                    "allowed: 0 or more, or a name"
-                )
 
 
 def check_inputs(

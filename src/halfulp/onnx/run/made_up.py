@@ -14,11 +14,13 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
+from halfulp.onnx.check.nodes import open_checked
+from halfulp.onnx.model.inference import Inference
+from halfulp.onnx.model.initializers import constants
 from halfulp.onnx.model.nodes import walk
+from halfulp.onnx.model.open import Purpose
 from halfulp.onnx.model.reduce_nodes import is_reduce
-from halfulp.onnx.model.skeleton import constants
 from halfulp.onnx.model.tensors import known_rank, tensor_dtype
-from halfulp.onnx.rewrite.infer import check_nodes, inferred, overridable
 
 KINDS = ("small integers", "random numbers", "special values")
 
@@ -61,7 +63,8 @@ class InputMaker:
                     "tensors"
                 )
         with model_errors("inputs cannot be made up"):
-            graph = inferred(check_nodes(model), overridable(model))
+            checked = open_checked(model, Purpose.TYPES)
+            graph = Inference(checked.proto, checked.fed, strict=True).graph
         types = {v.name: v.type for v in (*graph.input, *graph.value_info)}
         # By name of the input: the rank of what these axes are of.
         self._axes = {

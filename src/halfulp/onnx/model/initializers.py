@@ -1,14 +1,19 @@
-"""A model without its large tensors, for what onnx does with a serialized copy.
+"""Initializers: models without the large ones, and which of them callers may override.
 
-Imports nothing of halfulp.
+What onnx does, it does with copies, which large tensors would make large.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from onnx import ModelProto, TensorProto
+import numpy as np
+from onnx import GraphProto, ModelProto, TensorProto
 from onnx.helper import make_tensor_value_info
+
+from halfulp.onnx.model.bodies import replace
+from halfulp.onnx.model.tensors import read_tensor, tensor_type
 
 # Shape inference needs the values of small tensors only, as shapes, axes and the like.
 SMALL_TENSOR = 1024
@@ -40,6 +45,32 @@ def skeleton(model: ModelProto) -> ModelProto:
     return copy
 
 
+def take_large_tensors(
+    graph: GraphProto, *, external: bool
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Turn the large initializers of `graph` into inputs; return their values.
+
+    With `external` those whose data is in other files are inputs too, without values.
+    """
+    arrays = {}
+    declared = {value.name for value in graph.input}
+    small = []
+    for tensor in graph.initializer:
+        if not (external and tensor.data_location == TensorProto.EXTERNAL):
+            array = read_tensor(tensor, f"initializer {tensor.name!r}")
+            if array.size <= SMALL_TENSOR:
+                small.append(tensor)
+                continue
+            arrays[tensor.name] = array
+        if tensor.name not in declared:
+            kind = tensor_type(tensor.data_type, tensor.dims)
+            graph.input.add(name=tensor.name, type=kind)
+    if len(small) < len(graph.initializer):
+        kept = GraphProto(initializer=small)
+        replace(graph.initializer, kept.initializer)
+    return arrays
+
+
 def constants(model: ModelProto) -> set[str]:
     """Return the names of the initializers of the graph that nobody can override.
 
@@ -50,6 +81,11 @@ def constants(model: ModelProto) -> set[str]:
     if model.ir_version >= 4:
         names -= {value.name for value in model.graph.input}
     return names
+
+
+def overridable(model: ModelProto) -> set[str]:
+    """Return the names of the initializers that a caller may override."""
+    return {tensor.name for tensor in model.graph.initializer} - constants(model)
 
 
 def _is_large(tensor: TensorProto) -> bool:

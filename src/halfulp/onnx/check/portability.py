@@ -1,0 +1,116 @@
+"""What other runtimes do otherwise with a node that is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from halfulp.onnx.check.facts import known_axes
+from halfulp.onnx.check.nodes import KnownNode
+from halfulp.spec.rules import normalize_axes
+
+# From here on a sum is rounded to infinity in float16: the greatest number is 65504,
+# the spacing there 32.
+_FLOAT16_OVERFLOW = 65520
+
+# So many elements overflow float16 if their root mean square is 16.
+_MANY_FLOAT16 = 256
+
+# What ONNX Runtime's CPU provider lacks, and what to cast it to.
+_WIDER = {
+    "bfloat16": "to float before the node and back after it",
+    "uint32": "to int64 before the node and back after it",
+    "uint64": "to int64 and back where the sums stay below 2^63",
+}
+
+_INTEGERS = {
+    "int32": "a sum above 2147483647 wraps here, as in NumPy; ONNX Runtime saturates",
+    "int64": "ONNX Runtime computes int64 in double, and loses bits above 2^53",
+}
+
+_INTEGER_FIX = (
+    "Run it in halfulp (halfulp.onnxruntime.register) to have all bits modulo 2^N; "
+    "cast to a wider type before the node if sums may not fit."
+)
+
+
+def _count(known: KnownNode) -> int | None:
+    """Return how many elements are summed to one, if that is known."""
+    reduced = known_axes(known)
+    if reduced is None or known.shape is None:
+        return None
+    sizes = [known.shape[axis] for axis in reduced]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    return math.prod(numbers) if len(numbers) == len(sizes) else None
+
+
+def type_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]]:
+    """Yield code, message and fix of what follows from the element type."""
+    name = known.element_type
+    if name in _WIDER:
+        yield (
+            "no-onnxruntime-kernel",
+            f"ONNX Runtime's CPU provider has no kernel for {name}",
+            f"Run it in halfulp (halfulp.onnxruntime.register), or cast {_WIDER[name]}.",
+        )
+    if name == "float16" and opset < 6:
+        yield (
+            "float16-before-opset-6",
+            "ONNX Runtime refuses float16 before opset 6",
+            "Raise the opset: halfulp convert MODEL --opset 13 -o OUT.",
+        )
+    count = _count(known)
+    if name == "float16" and (count is None or count >= _MANY_FLOAT16):
+        if count is None:
+            many = "an unknown number of elements is"
+            limit = f"a root mean square of sqrt({_FLOAT16_OVERFLOW} / their number)"
+        else:
+            many = f"{count} elements are"
+            limit = f"a root mean square of {math.sqrt(_FLOAT16_OVERFLOW / count):.3g}"
+        yield (
+            "float16-overflow",
+            f"{many} summed in float16: from {limit} on the result is infinite",
+            "Cast the data to float before the node, and keep the result in float.",
+        )
+    if name in _INTEGERS:
+        yield "integer-overflow", _INTEGERS[name], _INTEGER_FIX
+
+
+def axes_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]]:
+    """Yield code, message and fix of what follows from the axes."""
+    axes, noop = known.axes, known.node.noop_with_empty_axes
+    if axes is None:
+        yield (
+            "runtime-axes",
+            "the axes are known at run time only: converters and shape inference of "
+            "many tools need them beforehand, and opsets below 18 cannot say it",
+            "Make the axes an initializer, if they are always the same.",
+        )
+    elif min(axes, default=0) < 0 and opset < 11:
+        normal = "counted from 0"
+        if known.shape is not None:
+            normal = str(_normal(axes, len(known.shape)))
+        yield (
+            "negative-axes",
+            f"the axes {list(axes)} are negative, which opset {opset} does not define",
+            f"Write {normal}, or: halfulp convert MODEL --opset 11 -o OUT.",
+        )
+    distinct = axes and (axes if known.shape is None else known_axes(known))
+    if axes and distinct and len(set(distinct)) < len(axes):
+        yield (
+            "duplicate-axes",
+            f"the axes {list(axes)} name an axis twice, which some runtimes refuse",
+            f"Write {sorted(set(distinct))}.",
+        )
+    if noop and not axes:
+        yield (
+            "noop-with-empty-axes",
+            "with empty axes every element is squared, but runtimes from before the "
+            "clarification of 2025 may return the data unchanged",
+            "Say it with Mul(data, data)"
+            + (", or make the axes an initializer." if axes is None else "."),
+        )
+
+
+def _normal(axes: tuple[int, ...], rank: int) -> list[int]:
+    return list(normalize_axes(axes, rank, repeated="merge"))
