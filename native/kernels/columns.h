@@ -1,6 +1,6 @@
-// Kernels of Layout::columns: one output for each column of a matrix. Accumulators are in
-// memory, and several whole rows are read in each pass over them.
-// May include dispatch.h, lanes.h and what that includes only. Internal linkage: see simd.h.
+// Kernels of Layout::columns: one output for each column of a matrix. Lanes are in memory, and
+// several whole rows are read in each pass over them. May include dispatch.h, lanes.h and what
+// that includes only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../dispatch.h"
@@ -20,7 +20,8 @@ struct SumColumns {
   static double factor(std::size_t n) { return Lane::factor(n); }
   static double underflow(std::size_t n) { return Lane::underflow(n); }
 
-  // Adds `rows` rows of one group of columns, to nothing if `fresh`; `get` finds a row's part.
+  // Adds `rows` rows of one group of columns, to nothing if `fresh`; `get` finds a row's
+  // elements.
   template <class Get>
   static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
     Lane lane = fresh ? Lane{} : *lanes;
@@ -32,7 +33,7 @@ struct SumColumns {
 template <Term term, Type type>
 struct SumColumnsNarrow {
   using Lane = Plain<term>;
-  using Short = Binary32<term, type>;
+  using Chain = Binary32<term, type>;
   static constexpr std::size_t kRowsPerPass = 4;
   static constexpr std::size_t kColumns = 2 * kNarrowWidth;
   static constexpr std::size_t kLanesPerGroup = 4;
@@ -40,21 +41,21 @@ struct SumColumnsNarrow {
 
   // Two chains of half the rows, whose first term is exact, and a join.
   static double factor(std::size_t n) {
-    return Lane::factor(n / kRowsPerPass + 2) + Short::factor(kRowsPerPass / 2);
+    return Lane::factor(n / kRowsPerPass + 2) + Chain::factor(kRowsPerPass / 2);
   }
-  static double underflow(std::size_t n) { return Short::underflow(n); }
+  static double underflow(std::size_t n) { return Chain::underflow(n); }
 
   template <class Get>
   static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
-    Short chains[2][2];
+    Chain chains[2][2];
     for (std::size_t row = 0; row < rows; ++row) {
       const std::uint16_t* x = get(row);
-      for (std::size_t part = 0; part < 2; ++part) {
-        chains[part][row % 2].step(load_narrow<type>(x + part * kNarrowWidth));
+      for (std::size_t half = 0; half < 2; ++half) {
+        chains[half][row % 2].step(load_narrow<type>(x + half * kNarrowWidth));
       }
     }
-    for (std::size_t part = 0; part < 2; ++part, lanes += 2) {
-      const Narrow sum = chains[part][0].s + chains[part][1].s;
+    for (std::size_t half = 0; half < 2; ++half, lanes += 2) {
+      const Narrow sum = chains[half][0].s + chains[half][1].s;
       lanes[0].s = widen_low(sum) + (fresh ? Vector{} : lanes[0].s);
       lanes[1].s = widen_high(sum) + (fresh ? Vector{} : lanes[1].s);
     }
@@ -81,11 +82,11 @@ void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
     }
   }
   if (j < columns) {
-    Bits<type> part[Sum::kColumns];
+    Bits<type> rest[Sum::kColumns];
     Sum::add(lanes, fresh, rows, [&](std::size_t row) {
       const Padded<Sum::kColumns, Bits<type>> padded(x[row] + j, columns - j);
-      std::memcpy(part, padded.elements, sizeof part);
-      return part;
+      std::memcpy(rest, padded.elements, sizeof rest);
+      return rest;
     });
   }
 }
@@ -130,7 +131,7 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
 template <Type type>
 struct TestColumns {
   struct Lane : Misfits {
-    Vector grid{};
+    Vector lift{};
   };
   static constexpr std::size_t kRowsPerPass = 8;
   static constexpr std::size_t kColumns = kWidth;
@@ -139,7 +140,7 @@ struct TestColumns {
   template <class Get>
   static void add(Lane* lanes, bool, std::size_t rows, Get get) {
     Lane lane = *lanes;
-    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)), lane.grid);
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)), lane.lift);
     *lanes = lane;
   }
 };
@@ -153,7 +154,7 @@ void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
   for (std::size_t j = 0; j < columns; j += kWidth) {
     lanes[j / kWidth] = {};
     for (std::size_t i = 0; i < kWidth && j + i < columns; ++i) {
-      lanes[j / kWidth].grid[i] = enclosures.hi[j + i];
+      lanes[j / kWidth].lift[i] = enclosures.hi[j + i];
     }
   }
   pass_all<type, Test>(data, row_stride, rows, columns, false, lanes);

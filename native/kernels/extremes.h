@@ -13,8 +13,8 @@ namespace {
 // The least magnitude that is not 0, less 1, and the greatest one, as integers.
 template <Type type>
 struct Extremes {
-  using Integers = typename SignedOf<sizeof(Bits<type>)>::Lanes;
-  using Integer = typename SignedOf<sizeof(Bits<type>)>::Lane;
+  using Integers = typename SignedOf<sizeof(Bits<type>)>::Integers;
+  using Integer = typename SignedOf<sizeof(Bits<type>)>::Integer;
   static constexpr std::size_t kColumns = kVectorBytes / sizeof(Integer);
   static constexpr Integer kMask = std::numeric_limits<Integer>::max();
 
@@ -29,17 +29,17 @@ struct Extremes {
   }
 };
 
-// Joins neighbouring lanes of integers >= 0 until they are of 64 bits.
+// Joins neighbouring integers >= 0 of a vector until they are of 64 bits.
 template <class V, class Join>
-inline Mask join_lanes(V v, Join join) {
+inline Mask join_integers(V v, Join join) {
   constexpr std::size_t kBytes = sizeof v[0];
   if constexpr (kBytes == 8) {
     return (Mask)v;
   } else {
-    using Twice = typename SignedOf<2 * kBytes>::Lanes;
+    using Twice = typename SignedOf<2 * kBytes>::Integers;
     const auto pairs = (Twice)v;
     const Twice high = pairs >> 8 * kBytes;
-    return join_lanes(join(pairs - (high << 8 * kBytes), high), join);
+    return join_integers(join(pairs - (high << 8 * kBytes), high), join);
   }
 }
 
@@ -57,19 +57,19 @@ void find_extremes(const Bits<type>* x, std::size_t n, std::int64_t& least,
   }
   for (; n > 0; x += E::kColumns) {
     const std::size_t count = n < E::kColumns ? n : E::kColumns;
-    Integers part;
+    Integers next;
     if (count == E::kColumns) {
-      part = load_vector<Integers>(x);
+      next = load_vector<Integers>(x);
     } else {
-      part = load_vector<Integers>(Padded<E::kColumns, Bits<type>>(x, count).elements);
+      next = load_vector<Integers>(Padded<E::kColumns, Bits<type>>(x, count).elements);
     }
-    some[0].template step<both>(part);
+    some[0].template step<both>(next);
     n -= count;
   }
   const Integers lows = smaller(some[0].least, some[1].least);
   const Integers highs = greater(some[0].most, some[1].most);
-  const auto low = join_lanes(lows, [](auto a, auto b) { return smaller(a, b); });
-  const auto high = join_lanes(highs, [](auto a, auto b) { return greater(a, b); });
+  const auto low = join_integers(lows, [](auto a, auto b) { return smaller(a, b); });
+  const auto high = join_integers(highs, [](auto a, auto b) { return greater(a, b); });
   least = low[0];
   most = high[0];
   for (std::size_t i = 1; i < kWidth; ++i) {

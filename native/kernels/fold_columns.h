@@ -12,7 +12,7 @@ namespace {
 
 template <Term term, Type type, std::size_t folds>
 struct FoldColumns {
-  using Lane = WideLane<term, type, folds>;
+  using Lane = Folds<term, type, folds>;
   static constexpr std::size_t kRowsPerPass = 8;
   static constexpr std::size_t kColumns = kWidth;
   static constexpr std::size_t kLanesPerGroup = 1;
@@ -59,10 +59,10 @@ std::size_t fold_columns(const std::byte* data, std::ptrdiff_t row_stride, std::
 
 template <Term term, Type type>
 struct FoldColumnsNarrow {
-  using Folds = typename NarrowFold<term, type>::Lane;
+  using Three = typename NarrowFold<term, type>::Lane;
   struct Lane {
     Narrow head{};
-    typename Folds::Residues sums[3] = {};
+    typename Three::Residues sums[3] = {};
   };
   static constexpr std::size_t kRowsPerPass = 1 << kNarrowLogSteps;
   static constexpr std::size_t kColumns = 2 * kNarrowWidth;
@@ -70,7 +70,7 @@ struct FoldColumnsNarrow {
 
   template <class Get>
   static void add(Lane* lanes, bool, std::size_t rows, Get get) {
-    Folds two[2];
+    Three two[2];
     for (std::size_t i = 0; i < 2; ++i) two[i].start(lanes[i].head);
     for (std::size_t row = 0; row < rows; ++row) {
       Narrow x[2];

@@ -26,7 +26,7 @@ static_assert(kExactColumns <= kFoldStride << log_exact_rows(Type::float64));
 // Sets the limbs of one output; returns whether they are right.
 template <Term term, Type type, std::size_t folds>
 bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Limbs& limbs) {
-  using Lane = WideLane<term, type, folds>;
+  using Lane = Folds<term, type, folds>;
   const Vector head = Vector{} + head_of(head_exponent);
   Lane lanes[kFoldLanes];
   for (Lane& lane : lanes) lane.start(head);
@@ -39,7 +39,7 @@ bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Limbs
   }
   std::size_t i = 0;
   for (; n >= kWidth; ++i, n -= kWidth, x += kWidth) lanes[i].step(load<type>(x));
-  if (n > 0) lanes[i].step(load_part<type>(x, n));
+  if (n > 0) lanes[i].step(load_first<type>(x, n));
   for (std::size_t f = 0; f < folds; ++f) {
     Wide sum{};
     for (const Lane& lane : lanes) sum += (Wide)lane.multiple(f, head);

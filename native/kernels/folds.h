@@ -32,6 +32,7 @@
 namespace halfulp {
 namespace {
 
+// How many folds a sum takes, and where they start.
 template <Term term, Type type>
 struct Fold {
   static constexpr Format kFormat = format_of(type);
@@ -70,12 +71,13 @@ struct Fold {
     return head + (folds - 1) * kStep - 52 <= unit;
   }
   // No more are tried: 4 where terms have rests, else 3, or 2 if these do whatever the values.
-  static constexpr std::size_t kMost = !kExact
-                                           ? 4
-                                           : (suffice(2, kDegree*(kFormat.emax + 1) + kLogSteps,
-                                                      kDegree* kFormat.least_exponent())
-                                                  ? 2
-                                                  : 3);
+  static constexpr std::size_t most() {
+    const int head = kDegree * (kFormat.emax + 1) + kLogSteps;
+    const bool two = suffice(2, head, kDegree * kFormat.least_exponent());
+    return kExact ? (two ? 2 : 3) : 4;
+  }
+  static constexpr std::size_t kMost = most();
+  static_assert(most() <= kMostLimbs);
 
   // The folds that it takes for K_0 = head; kMost + 1 if there are none.
   static std::size_t needed(int head, int unit) {
@@ -101,9 +103,9 @@ inline double head_of(int exponent) {
 template <Term term, class V, std::size_t folds, int step_, bool exact>
 struct FoldLane {
   using Signed = SignedOf<sizeof(V{}[0])>;
-  using Integers = typename Signed::Lanes;
+  using Integers = typename Signed::Integers;
   // Integers as their residues: those of a sum that does not fit overflow, to be discarded.
-  typedef std::make_unsigned_t<typename Signed::Lane> Residues
+  typedef std::make_unsigned_t<typename Signed::Integer> Residues
       __attribute__((vector_size(kVectorBytes)));
 
   V a[folds];
@@ -159,9 +161,9 @@ struct FoldLane {
   }
 };
 
+// Folds in binary64.
 template <Term term, Type type, std::size_t folds>
-using WideLane =
-    FoldLane<term, Vector, folds, Fold<term, type>::kStep, Fold<term, type>::kExact>;
+using Folds = FoldLane<term, Vector, folds, Fold<term, type>::kStep, Fold<term, type>::kExact>;
 
 // Half types: three folds in binary32, whose q_f are 2^(K_f - 23), of 2^kNarrowLogSteps terms
 // at most; then their integers are added up.

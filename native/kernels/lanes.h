@@ -100,14 +100,14 @@ struct Binary32 {
   }
 };
 
-// Counts elements that adding and subtracting 3 * 2^(51 + g), their `grid`, changes: those
+// Counts elements that adding and subtracting `lift`, 3 * 2^(51 + g), changes: those
 // that are not multiples of 2^g, if all are below 2^(51 + g). Proved in
 // docs/exactness.md#ties.
 struct Misfits {
   Vector count{};
 
-  void step(Vector x, Vector grid) {
-    const Vector rounded = (x + grid) - grid;
+  void step(Vector x, Vector lift) {
+    const Vector rounded = (x + lift) - lift;
     count = rounded == x ? count : count + 1.0;
   }
 };
@@ -119,7 +119,7 @@ const Bits<type>* row_of(const std::byte* data, std::ptrdiff_t row_stride, std::
 }
 
 template <Type type>
-Vector load_part(const Bits<type>* x, std::size_t count) {
+Vector load_first(const Bits<type>* x, std::size_t count) {
   return load<type>(Padded<kWidth, Bits<type>>(x, count).elements);
 }
 

@@ -15,7 +15,8 @@ struct SumRow {
   using Lane = Lane_;
   static constexpr std::size_t kMaxColumns = 512 * kStep;
 
-  // Every element passes the steps of its lane, a part of a vector and the joins of lanes.
+  // Every element passes the steps of its lane, those of what is left over, and the joins of
+  // lanes.
   static std::size_t depth(std::size_t n) { return n / kStep + kLanes + ilog2(kLanes); }
   static double factor(std::size_t h) { return Lane::factor(h); }
 
@@ -29,7 +30,7 @@ struct SumRow {
       }
     }
     for (; n >= kWidth; n -= kWidth, x += kWidth) lanes[0].step(load<type>(x));
-    if (n > 0) lanes[1].step(load_part<type>(x, n));
+    if (n > 0) lanes[1].step(load_first<type>(x, n));
     return join_all(lanes);
   }
 };
@@ -40,16 +41,16 @@ constexpr std::size_t kRun = 16;
 template <Term term, Type type>
 struct SumRowNarrow {
   using Lane = Plain<term>;
-  using Short = Binary32<term, type>;
+  using Chain = Binary32<term, type>;
   static constexpr std::size_t kChains = 4;
   static constexpr std::size_t kRunColumns = kRun * kChains * kNarrowWidth;
   static constexpr std::size_t kMaxColumns = 256 * kRunColumns;
 
   static std::size_t depth(std::size_t n) { return n / kRunColumns + 3; }
-  static double factor(std::size_t h) { return Lane::factor(h) + Short::factor(kRun + 3); }
+  static double factor(std::size_t h) { return Lane::factor(h) + Chain::factor(kRun + 3); }
 
   Lane operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
-    absolute = Short::underflow(n);
+    absolute = Chain::underflow(n);
     Lane total;
     while (n >= kNarrowWidth) {
       Narrow sums[kChains] = {};
@@ -171,7 +172,7 @@ struct SumRowBiased {
     for (std::size_t i = 0; n >= kWidth; ++i, n -= kWidth, x += kWidth) {
       step(load<type>(x), a[i], c[i]);
     }
-    if (n > 0) step(load_part<type>(x, n), a[kLanes - 1], c[kLanes - 1]);
+    if (n > 0) step(load_first<type>(x, n), a[kLanes - 1], c[kLanes - 1]);
     auto below = a[0] < start + start;
     for (std::size_t i = 0; i < kLanes; ++i) {
       below &= a[i] < start + start;
@@ -223,7 +224,7 @@ inline Lane sum_group(const std::byte* data, std::ptrdiff_t row_stride, std::siz
   return join_rows(lanes);
 }
 
-// Short rows, a group of them at a time, each in a lane of its own.
+// Chain rows, a group of them at a time, each in a lane of its own.
 template <Type type, class Lane, std::size_t group, std::size_t width, class Load, class Add>
 void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                     std::size_t columns, Load load, Add add) {
@@ -303,18 +304,18 @@ template <Type type>
 void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
   for (std::size_t row = 0; row < rows; ++row) {
-    const Vector grid = Vector{} + enclosures.hi[row];
+    const Vector lift = Vector{} + enclosures.hi[row];
     const Bits<type>* x = row_of<type>(data, row_stride, row);
     std::size_t n = columns;
     Misfits counts[4];
     for (; n >= 4 * kWidth; n -= 4 * kWidth, x += 4 * kWidth) {
       for (std::size_t i = 0; i < 4; ++i) {
         if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
-        counts[i].step(load<type>(x + i * kWidth), grid);
+        counts[i].step(load<type>(x + i * kWidth), lift);
       }
     }
-    for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), grid);
-    if (n > 0) counts[0].step(load_part<type>(x, n), grid);
+    for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), lift);
+    if (n > 0) counts[0].step(load_first<type>(x, n), lift);
     if (fresh) enclosures.residue[row] = 0;
     for (const Misfits& misfits : counts) {
       for (std::size_t i = 0; i < kWidth; ++i) enclosures.residue[row] += misfits.count[i] != 0;

@@ -33,7 +33,7 @@ constexpr std::size_t kVectorBytes = 16;
 constexpr std::size_t kRegisters = 16;
 #endif
 
-// GCC's and Clang's vectors: the operators act on each lane.
+// GCC's and Clang's vectors: operators act on each of their numbers.
 typedef double Vector __attribute__((vector_size(kVectorBytes)));
 typedef float Narrow __attribute__((vector_size(kVectorBytes)));
 typedef float HalfNarrow __attribute__((vector_size(kVectorBytes / 2)));
@@ -49,23 +49,23 @@ typedef std::uint32_t Integers __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 4)));
 typedef std::int8_t Bytes __attribute__((vector_size(kVectorBytes / 8)));
 
-// Integers as wide as an element, and a vector of them.
+// An integer as wide as an element, and a vector of them.
 template <std::size_t bytes>
 struct SignedOf;
 template <>
 struct SignedOf<2> {
-  typedef std::int16_t Lane;
-  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+  typedef std::int16_t Integer;
+  typedef Integer Integers __attribute__((vector_size(kVectorBytes)));
 };
 template <>
 struct SignedOf<4> {
-  typedef std::int32_t Lane;
-  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+  typedef std::int32_t Integer;
+  typedef Integer Integers __attribute__((vector_size(kVectorBytes)));
 };
 template <>
 struct SignedOf<8> {
-  typedef std::int64_t Lane;
-  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+  typedef std::int64_t Integer;
+  typedef Integer Integers __attribute__((vector_size(kVectorBytes)));
 };
 
 template <class V>
@@ -279,13 +279,13 @@ inline Vector two_sum(Vector a, Vector b, Vector& r) {
 // The even, or the odd, elements of a followed by those of b.
 template <class V>
 inline V evens(V a, V b) {
-  constexpr std::size_t kLanes = sizeof a / sizeof a[0];
-  if constexpr (kLanes == 2) return __builtin_shufflevector(a, b, 0, 2);
-  if constexpr (kLanes == 4) return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-  if constexpr (kLanes == 8) {
+  constexpr std::size_t kCount = sizeof a / sizeof a[0];
+  if constexpr (kCount == 2) return __builtin_shufflevector(a, b, 0, 2);
+  if constexpr (kCount == 4) return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+  if constexpr (kCount == 8) {
     return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
   }
-  if constexpr (kLanes == 16) {
+  if constexpr (kCount == 16) {
     return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
                                    30);
   }
@@ -293,13 +293,13 @@ inline V evens(V a, V b) {
 
 template <class V>
 inline V odds(V a, V b) {
-  constexpr std::size_t kLanes = sizeof a / sizeof a[0];
-  if constexpr (kLanes == 2) return __builtin_shufflevector(a, b, 1, 3);
-  if constexpr (kLanes == 4) return __builtin_shufflevector(a, b, 1, 3, 5, 7);
-  if constexpr (kLanes == 8) {
+  constexpr std::size_t kCount = sizeof a / sizeof a[0];
+  if constexpr (kCount == 2) return __builtin_shufflevector(a, b, 1, 3);
+  if constexpr (kCount == 4) return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  if constexpr (kCount == 8) {
     return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
   }
-  if constexpr (kLanes == 16) {
+  if constexpr (kCount == 16) {
     return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29,
                                    31);
   }

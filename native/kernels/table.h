@@ -45,7 +45,7 @@ constexpr ExactFunction exact_function_of() {
   }
 }
 
-// The name of a kernel, which begins with its term, or with its layout for squares.
+// The name of a kernel, from one that begins with its term: without that for squares.
 constexpr const char* name_of(Term term, const char* name) {
   return term == Term::square ? name + sizeof "square" : name;
 }
