@@ -108,8 +108,8 @@ def _openvino() -> RunModel:
 
 def _torch() -> RunModel:
     torch = importlib.import_module("torch")
+    from halfulp.files.formats.tensor_proto import read_tensor
     from halfulp.onnx.model.reduce_nodes import read_node
-    from halfulp.onnx.model.tensors import read_tensor
     from halfulp.spec.rules import reduced_axes
 
     def run(model: ModelProto, feeds: Mapping[str, Array]) -> Sequence[Any]:

@@ -1,8 +1,9 @@
 """The initializers of .onnx files, nested graphs included.
 
 May import errors, external_data, faults, input and files' stored_types and tensors only,
-and onnx.tensors for small tensors. The file is walked field by field, in protobuf's
-encoding, so that weights are never loaded as a whole.
+and tensor_proto when called, for tensors whose elements are encoded one by one: it loads
+onnx. The file is walked field by field, in protobuf's encoding, so that weights are never
+loaded as a whole.
 """
 
 from __future__ import annotations
@@ -303,7 +304,7 @@ class _SmallTensor(Tensor):
     def opened(self) -> Iterator[Read]:
         from onnx import TensorProto
 
-        from halfulp.onnx.model.tensors import read_tensor
+        from halfulp.files.formats.tensor_proto import read_tensor
 
         with open_regular(self._path) as file, file_errors(self._path):
             message = _Message(file, self._path, self._begin, self._end)

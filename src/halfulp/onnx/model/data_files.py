@@ -14,6 +14,7 @@ from onnx import ModelProto, TensorProto
 from halfulp import limits
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.external_data import external_data
+from halfulp.files.formats.tensor_proto import external_entries, read_tensor
 from halfulp.input import open_regular
 from halfulp.onnx.model.files import (
     given_model,
@@ -23,12 +24,7 @@ from halfulp.onnx.model.files import (
     save_model,
 )
 from halfulp.onnx.model.initializers import SMALL_TENSOR
-from halfulp.onnx.model.tensors import (
-    all_tensors,
-    external_entries,
-    read_tensor,
-    tensor_nbytes,
-)
+from halfulp.onnx.model.tensors import all_tensors, tensor_nbytes
 from halfulp.output import STDIO, whole_file
 
 

@@ -29,13 +29,9 @@ from halfulp import limits
 from halfulp.errors import ArgumentError, HalfulpError, ModelError
 from halfulp.external_data import external_data
 from halfulp.faults import model_errors
+from halfulp.files.formats.tensor_proto import external_entries, read_tensor
 from halfulp.input import open_regular, read_at, read_whole
-from halfulp.onnx.model.tensors import (
-    all_tensors,
-    external_entries,
-    read_tensor,
-    tensor_nbytes,
-)
+from halfulp.onnx.model.tensors import all_tensors, tensor_nbytes
 from halfulp.output import STDIO, read_stdin, write_whole
 
 # Graphs in graphs; what protobuf reads is a third as deep, and types half.

@@ -33,6 +33,7 @@ from onnx.defs import OpSchema
 from onnx.shape_inference import InferenceContext
 
 from halfulp.errors import HalfulpError, ModelError
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.functions import DOMAIN as FUNCTIONS
 from halfulp.onnx.model.functions import MOST_BYTES
 from halfulp.onnx.model.initializers import SMALL_TENSOR
@@ -40,7 +41,7 @@ from halfulp.onnx.model.nodes import subgraphs
 from halfulp.onnx.model.onnx_crashes import NEED_TYPE, has_safe_attributes
 from halfulp.onnx.model.reduce_nodes import is_reduce
 from halfulp.onnx.model.shapes import infer_node
-from halfulp.onnx.model.tensors import Array, read_tensor, tensor_facts, tensor_type
+from halfulp.onnx.model.tensors import Array, tensor_facts, tensor_type
 
 # onnx passes over what it does not know of a domain of its own, but asks those of others.
 _DOMAIN = "halfulp.inference"

@@ -12,8 +12,9 @@ import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 from onnx.helper import make_tensor_value_info
 
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.bodies import replace
-from halfulp.onnx.model.tensors import read_tensor, tensor_type
+from halfulp.onnx.model.tensors import tensor_type
 
 # Shape inference needs the values of small tensors only, as shapes, axes and the like.
 SMALL_TENSOR = 1024

@@ -27,6 +27,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import OnError, raise_error
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.files import load_model
 from halfulp.onnx.model.functions import specialize_functions
 from halfulp.onnx.model.initializers import (
@@ -39,7 +40,6 @@ from halfulp.onnx.model.order import sort_nodes
 from halfulp.onnx.model.prepare import prepare
 from halfulp.onnx.model.sparse import densify
 from halfulp.onnx.model.structure import check_declared, check_structure
-from halfulp.onnx.model.tensors import read_tensor
 
 # Before IR version 3 models had no opset imports, and opset 1 was meant.
 _FIRST_WITH_IMPORTS = 3

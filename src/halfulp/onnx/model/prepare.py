@@ -13,6 +13,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
     function_label,
@@ -23,7 +24,6 @@ from halfulp.onnx.model.nodes import (
 )
 from halfulp.onnx.model.onnx_crashes import check_attributes
 from halfulp.onnx.model.reduce_nodes import describe, is_reduce, read_node
-from halfulp.onnx.model.tensors import read_tensor
 from halfulp.spec.rules import version_for
 
 NO_IMPORT = "has no opset import; allowed: exactly one"

@@ -12,10 +12,11 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.faults import OnError, raise_error
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.functions import DOMAIN
 from halfulp.onnx.model.inference import Inference
 from halfulp.onnx.model.nodes import constant, opset_of, place, subgraphs, within
-from halfulp.onnx.model.tensors import Array, read_tensor, tensor_type
+from halfulp.onnx.model.tensors import Array, tensor_type
 
 
 class Scope:

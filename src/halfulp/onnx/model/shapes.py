@@ -13,9 +13,10 @@ from onnx import NodeProto, TypeProto
 from onnx.shape_inference import InferenceContext
 
 from halfulp.errors import ArgumentError
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.nodes import label, place
 from halfulp.onnx.model.reduce_nodes import axes_values, describe
-from halfulp.onnx.model.tensors import Shape, read_tensor, tensor_facts
+from halfulp.onnx.model.tensors import Shape, tensor_facts
 from halfulp.spec.rules import (
     VERSIONS,
     axes_error,

@@ -13,8 +13,8 @@ from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
+from halfulp.files.formats.tensor_proto import read_tensor, tensor_dtype
 from halfulp.onnx.model.bodies import bodies, replace
-from halfulp.onnx.model.tensors import read_tensor, tensor_dtype
 
 # Bytes of a tensor that is stored whole: a message has no more.
 MOST_DENSE = 2**31 - 1

@@ -20,10 +20,11 @@ from onnx.checker import C
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, one_line, raise_error
+from halfulp.files.formats.tensor_proto import tensor_dtype
 from halfulp.onnx.model.functions import DOMAIN
 from halfulp.onnx.model.nodes import place, subgraphs
 from halfulp.onnx.model.onnx_crashes import check_attributes
-from halfulp.onnx.model.tensors import tensor_dtype, type_name
+from halfulp.onnx.model.tensors import type_name
 
 
 def check_structure(

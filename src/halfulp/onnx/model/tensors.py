@@ -1,7 +1,4 @@
-"""Tensors of ONNX as arrays of NumPy, and the names of their types.
-
-May import element_types, errors, faults and, of files, stored_types and tensors only.
-"""
+"""Tensors of models, and the names and facts of their types."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto
 
 from halfulp.element_types import in_native_order
 from halfulp.errors import ModelError
-from halfulp.faults import model_errors
+from halfulp.files.formats.tensor_proto import tensor_dtype
 from halfulp.files.stored_types import BY_NAME
 from halfulp.files.tensors import element_bytes
 
@@ -48,52 +45,9 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return str(dtype) if code is None else type_name(code)
 
 
-def tensor_dtype(element_type: int, what: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of an element type.
-
-    Raises
-    ------
-    ModelError
-        If ONNX has no such type.
-    """
-    try:
-        return onnx.helper.tensor_dtype_to_np_dtype(element_type)
-    except KeyError:
-        raise ModelError(
-            f"{what} has element type {element_type}; allowed: the types of ONNX"
-        ) from None
-
-
 def tensor_type(element_type: int, shape: Iterable[int]) -> TypeProto:
     """Return the type of a tensor."""
     return onnx.helper.make_tensor_type_proto(element_type, list(shape))
-
-
-def read_tensor(tensor: TensorProto, what: str) -> npt.NDArray[Any]:
-    """Return the array that a TensorProto holds.
-
-    Raises
-    ------
-    ModelError
-        If its data is elsewhere, or does not fit its type and shape.
-    """
-    if tensor.data_location == TensorProto.EXTERNAL:
-        location = external_entries(tensor).get("location", "")
-        raise ModelError(
-            f"{what} has its data in the file {location!r}; "
-            "allowed: data inside, or the model given as a path"
-        )
-    for size in tensor.dims:
-        if size < 0:
-            raise ModelError(f"{what} has dimension {size}; allowed: 0 or more")
-    tensor_dtype(tensor.data_type, what)
-    with model_errors(f"{what} cannot be read"):
-        return onnx.numpy_helper.to_array(tensor)
-
-
-def external_entries(tensor: TensorProto) -> dict[str, str]:
-    """Return what a TensorProto says of where its data is."""
-    return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def tensor_nbytes(tensor: TensorProto, what: str) -> int:

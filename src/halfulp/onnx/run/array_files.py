@@ -23,8 +23,8 @@ from halfulp import limits
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import model_errors
 from halfulp.files.formats.npy import NumpyArray, numpy_arrays
+from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.input import read_whole, the_file
-from halfulp.onnx.model.tensors import read_tensor
 from halfulp.output import STDIO, read_stdin, whole_file
 
 # Bytes of a TensorProto, by protobuf.

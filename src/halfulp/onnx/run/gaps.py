@@ -18,8 +18,8 @@ from onnx.reference.ops.op_loop import Loop as _ReferenceLoop
 from onnx.reference.ops.op_tfidf_vectorizer import TfIdfVectorizer as _ReferenceTfIdf
 
 from halfulp.errors import ModelError
+from halfulp.files.formats.tensor_proto import tensor_dtype
 from halfulp.onnx.model.nodes import place
-from halfulp.onnx.model.tensors import tensor_dtype
 
 # It is counted up to in Python.
 _MOST_COUNTED = 10**7

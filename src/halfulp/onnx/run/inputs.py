@@ -16,7 +16,8 @@ from halfulp.arrays import as_array
 from halfulp.element_types import in_native_order
 from halfulp.errors import ArgumentError
 from halfulp.faults import one_line
-from halfulp.onnx.model.tensors import dtype_code, dtype_name, tensor_dtype, type_name
+from halfulp.files.formats.tensor_proto import tensor_dtype
+from halfulp.onnx.model.tensors import dtype_code, dtype_name, type_name
 
 
 def check_inputs(

@@ -14,13 +14,14 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
+from halfulp.files.formats.tensor_proto import tensor_dtype
 from halfulp.onnx.check.nodes import open_checked
 from halfulp.onnx.model.inference import Inference
 from halfulp.onnx.model.initializers import constants
 from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.model.open import Purpose
 from halfulp.onnx.model.reduce_nodes import is_reduce
-from halfulp.onnx.model.tensors import known_rank, tensor_dtype
+from halfulp.onnx.model.tensors import known_rank
 
 KINDS = ("small integers", "random numbers", "special values")
 
