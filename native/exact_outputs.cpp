@@ -41,8 +41,8 @@ void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::i
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
     Workspace& own = *parts_[worker];
     const std::ptrdiff_t size = 8 * sum_format(Term::square, format_).stored_digits;
-    const StoredSums more = {own.stored(), size, n};
-    std::fill_n(own.stored(), n * size, std::byte{0});
+    const StoredSums more = {own.part_sums(), size, n};
+    std::fill_n(own.part_sums(), n * size, std::byte{0});
     add_part(part.reduced, input + part.input, n, more, own);
     const std::lock_guard<std::mutex> guard(mutex);
     for (std::int64_t i = 0; i < n; ++i) add_to_stored(Term::square, format_, sums(i), more(i));

@@ -30,9 +30,9 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
       by_rows_(plan.layout == Layout::rows),
       terms_(plan.reduced.count()),
       method_(first_method(input_format_, output_format_)),
-      exact_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
-             (!input_format_.is_float && output_format_.is_float &&
-              !residues_are_sums(reader.stored_bytes()))),
+      sums_exactly_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
+                    (!input_format_.is_float && output_format_.is_float &&
+                     !residues_are_sums(reader.memory_bytes()))),
       sums_(plan, request.input_type, method_, reader, schedule, parts),
       exact_outputs_(exact_outputs),
       results_(output_format_, request.finish, terms_),
@@ -41,7 +41,7 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
 void Ladder::climb(const std::byte* input, std::byte* output, std::int64_t n,
                    Workspace& workspace) const {
   auto* results = reinterpret_cast<std::byte*>(workspace.results);
-  if (exact_) {
+  if (sums_exactly_) {
     sum_exactly(input, output, n, workspace);
   } else {
     clear(method_, workspace.sums + n, kPadding);
@@ -106,11 +106,11 @@ void Ladder::refine(Method method, const std::byte* input, std::int64_t begin, s
   });
 }
 
-// Decides those open outputs of begin..end whose enclosures do, given the grids of their sums,
-// or 0 for none.
-template <class Grid>
+// Decides those open outputs of begin..end whose enclosures do, given powers of
+// two that their sums are multiples of, or 0 for none.
+template <class Unit>
 void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
-                    Grid grid) const {
+                    Unit unit) const {
   const Enclosures& sums = workspace.sums;
   const bool infinite_is_final =
       request_.input_type != Type::float64 &&
@@ -118,7 +118,7 @@ void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspa
   for (std::int64_t i = begin; i < end; ++i) {
     std::uint64_t bits;
     if (workspace.open[i] && results_.decide(sums.hi[i], sums.lo[i], sums.bound[i],
-                                             infinite_is_final, grid(i), &bits)) {
+                                             infinite_is_final, unit(i), &bits)) {
       set_result(workspace, i, bits);
       workspace.open[i] = false;
     }
@@ -167,8 +167,8 @@ void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
 }
 
 // Whether no sum of integers reaches 2^64, so that its residue is all of it.
-bool Ladder::residues_are_sums(std::int64_t stored_bytes) const {
-  const std::int64_t bits = 16 * stored_bytes - (input_format_.is_signed ? 2 : 0);
+bool Ladder::residues_are_sums(std::int64_t memory_bytes) const {
+  const std::int64_t bits = 16 * memory_bytes - (input_format_.is_signed ? 2 : 0);
   return bits < 64 && terms_ < std::int64_t{1} << std::min<std::int64_t>(64 - bits, 62);
 }
 

@@ -34,11 +34,11 @@ class Ladder {
   void take_residues(std::int64_t n, Workspace& workspace) const;
   void refine(Method method, const std::byte* input, std::int64_t begin, std::int64_t end,
               Workspace& workspace) const;
-  template <class Grid>
+  template <class Unit>
   void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
-              Grid grid) const;
+              Unit unit) const;
   std::uint64_t resolve(const std::byte* input, Workspace& workspace) const;
-  bool residues_are_sums(std::int64_t stored_bytes) const;
+  bool residues_are_sums(std::int64_t memory_bytes) const;
   template <class F>
   void for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
                      F f) const;
@@ -51,7 +51,7 @@ class Ladder {
   const bool by_rows_;
   const std::int64_t terms_;
   const Method method_;
-  const bool exact_;  // every output is summed exactly
+  const bool sums_exactly_;  // every output, at once
   const TileSums sums_;
   const ExactOutputs& exact_outputs_;
   const Results results_;

@@ -26,23 +26,23 @@ struct Truth {
 
 // Copies elements as To. `fixed_stride`, if not 0, is the stride, known to the compiler.
 template <class From, class To, bool swapped, std::ptrdiff_t fixed_stride>
-void copy_elements(std::byte* target, const std::byte* source, std::int64_t rows,
+void copy_elements(std::byte* to, const std::byte* from, std::int64_t rows,
                    std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) {
   if (fixed_stride != 0) stride = fixed_stride;
-  for (std::int64_t i = 0; i < rows; ++i, target += columns * sizeof(To)) {
+  for (std::int64_t i = 0; i < rows; ++i, to += columns * sizeof(To)) {
     for (std::int64_t j = 0; j < columns; ++j) {
       From x;
-      std::memcpy(&x, source + i * row_stride + j * stride, sizeof x);
+      std::memcpy(&x, from + i * row_stride + j * stride, sizeof x);
       if constexpr (swapped) x = swap_bytes(x);
       const To copied = x;
-      std::memcpy(target + j * sizeof copied, &copied, sizeof copied);
+      std::memcpy(to + j * sizeof copied, &copied, sizeof copied);
     }
   }
 }
 
 // Copies a matrix of elements of `bytes` bytes, of which rows are `row_stride` and elements
 // of a row `stride` bytes apart.
-inline void pack(std::byte* target, const std::byte* source, std::int64_t rows,
+inline void pack(std::byte* to, const std::byte* from, std::int64_t rows,
                  std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
                  std::int64_t bytes, bool byte_swapped) {
   const auto copy_as = [&](auto element) {
@@ -53,7 +53,7 @@ inline void pack(std::byte* target, const std::byte* source, std::int64_t rows,
     } else if (stride == 2 * sizeof(T)) {
       copy = &copy_elements<T, T, false, 2 * sizeof(T)>;
     }
-    copy(target, source, rows, row_stride, columns, stride);
+    copy(to, from, rows, row_stride, columns, stride);
   };
   switch (bytes) {
     case 2:
@@ -66,18 +66,18 @@ inline void pack(std::byte* target, const std::byte* source, std::int64_t rows,
 }
 
 // The same of small elements, as those of the type that they are read as.
-inline void widen(std::byte* target, const std::byte* source, std::int64_t rows,
+inline void widen(std::byte* to, const std::byte* from, std::int64_t rows,
                   std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
                   SmallType type, bool byte_swapped) {
-  const auto copy_from = [&](auto from, auto to) {
-    using From = decltype(from);
-    using To = decltype(to);
+  const auto copy_from = [&](auto element, auto read) {
+    using From = decltype(element);
+    using To = decltype(read);
     auto copy = &copy_elements<From, To, false, 0>;
     if (stride == sizeof(From)) copy = &copy_elements<From, To, false, sizeof(From)>;
     if constexpr (sizeof(From) > 1) {
       if (byte_swapped) copy = &copy_elements<From, To, true, 0>;
     }
-    copy(target, source, rows, row_stride, columns, stride);
+    copy(to, from, rows, row_stride, columns, stride);
   };
   switch (type) {
     case SmallType::uint8:

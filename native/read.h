@@ -43,7 +43,7 @@ struct Folded {
   Matrix rest;
 };
 
-// A part of a matrix, of elements side by side.
+// A piece of a matrix, of elements side by side.
 struct Block {
   const std::byte* data;
   std::ptrdiff_t row_stride;
@@ -60,8 +60,8 @@ struct Cut {
   std::int64_t copied_columns;  // a copy has at most so many columns
 };
 
-// How elements are stored.
-struct Storage {
+// The elements of an input, as they lie in memory.
+struct Elements {
   Type type;  // of an element that a kernel reads
   bool byte_swapped;
   const SmallFormat* small;  // if they are small integers, read as `type`
@@ -69,19 +69,19 @@ struct Storage {
 
 class Reader {
  public:
-  Reader(const Plan& plan, const std::byte* input, const Storage& storage)
-      : storage_(storage),
-        bytes_(format_of(storage.type).bytes),
-        stored_bytes_(storage.small ? storage.small->bytes : bytes_) {
+  Reader(const Plan& plan, const std::byte* input, const Elements& elements)
+      : elements_(elements),
+        bytes_(format_of(elements.type).bytes),
+        memory_bytes_(elements.small ? elements.small->bytes : bytes_) {
     auto all = reinterpret_cast<std::uintptr_t>(input + plan.input_offset);
     for (const Loops* loops : {&plan.kept, &plan.reduced}) {
       for (int i = 0; i < loops->size; ++i) all |= loops->loops[i].input;
     }
-    whole_elements_ = !storage.byte_swapped && !storage.small && (all & (bytes_ - 1)) == 0;
+    whole_elements_ = !elements.byte_swapped && !elements.small && (all & (bytes_ - 1)) == 0;
   }
 
   std::int64_t bytes() const { return bytes_; }                // of an element of a block
-  std::int64_t stored_bytes() const { return stored_bytes_; }  // of one in memory
+  std::int64_t memory_bytes() const { return memory_bytes_; }  // of one in memory
 
   // Whether elements `stride` bytes apart are read where they lie.
   bool in_place(std::ptrdiff_t stride) const { return stride == bytes_ && whole_elements_; }
@@ -89,8 +89,8 @@ class Reader {
   // Whether to fold a matrix: all of it lies side by side, and a vector would hold a row and
   // else nothing.
   bool folds(const Matrix& matrix) const {
-    return matrix.columns < kFoldedColumns / 4 && matrix.stride == stored_bytes_ &&
-           matrix.row_stride == matrix.columns * stored_bytes_ &&
+    return matrix.columns < kFoldedColumns / 4 && matrix.stride == memory_bytes_ &&
+           matrix.row_stride == matrix.columns * memory_bytes_ &&
            matrix.rows >= 2 * kFoldedColumns;
   }
 
@@ -140,17 +140,17 @@ class Reader {
  private:
   void copy(std::byte* memory, const std::byte* data, std::int64_t rows,
             std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) const {
-    if (storage_.small) {
-      widen(memory, data, rows, row_stride, columns, stride, storage_.small->type,
-            storage_.byte_swapped);
+    if (elements_.small) {
+      widen(memory, data, rows, row_stride, columns, stride, elements_.small->type,
+            elements_.byte_swapped);
     } else {
-      pack(memory, data, rows, row_stride, columns, stride, bytes_, storage_.byte_swapped);
+      pack(memory, data, rows, row_stride, columns, stride, bytes_, elements_.byte_swapped);
     }
   }
 
-  const Storage storage_;
+  const Elements elements_;
   const std::int64_t bytes_;
-  const std::int64_t stored_bytes_;
+  const std::int64_t memory_bytes_;
   bool whole_elements_;  // native ones, and each at a multiple of its size
 };
 

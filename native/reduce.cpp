@@ -75,20 +75,20 @@ class Call {
     const Loop& reduced = plan.reduced.innermost();
     const Loop& kept = plan.kept.innermost();
     const bool by_columns = plan.layout == Layout::columns;
-    const bool exact = request_.adds;
+    const bool adds = request_.adds;
     const Matrix columns = {nullptr, reduced.count, reduced.input, kept.count, kept.input};
     Workspace::Needs needs;
     needs.layout = plan.layout;
-    needs.exact = exact;
+    needs.adds = adds;
     // Columns whose sums are open are read one by one in the end.
     needs.packed = by_columns || !reader_.in_place(reduced.input);
-    needs.folded = !exact && by_columns && reader_.folds(columns);
-    const SumFormat sum = sum_format(Term::square, format_of(request_.input_type));
-    needs.stored_bytes = exact && of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0;
+    needs.folded = !adds && by_columns && reader_.folds(columns);
+    const SumFormat sum = sum_format(request_.term, format_of(request_.input_type));
+    needs.part_bytes = adds && of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0;
     const std::int64_t tile = schedule_.tile();
     Workspaces workspaces(count);
     for (std::unique_ptr<Workspace>& workspace : workspaces) {
-      workspace = std::make_unique<Workspace>(exact ? std::max(tile, kFoldedColumns) : tile,
+      workspace = std::make_unique<Workspace>(adds ? std::max(tile, kFoldedColumns) : tile,
                                               needs, request_.watch);
     }
     return workspaces;

@@ -46,9 +46,9 @@ class Results {
   // finished and rounded; both are monotone, so if they agree the exact sum gives the same.
   //
   // `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
-  // every format's range (docs/exactness.md#infinities-nan-and-zero). `grid`, if not 0, is a
+  // every format's range (docs/exactness.md#infinities-nan-and-zero). `unit`, if not 0, is a
   // power of two of which S is a multiple.
-  bool decide(double hi, double lo, double bound, bool infinite_is_final, double grid,
+  bool decide(double hi, double lo, double bound, bool infinite_is_final, double unit,
               std::uint64_t* result) const {
     if (hi != hi) {
       *result = format_.quiet_nan();
@@ -59,13 +59,13 @@ class Results {
       return infinite_is_final;
     }
     const Interval sum = interval_of(hi, lo, bound);
-    if (grid > 0 && sum.width < grid / 2) {
-      const double s = std::rint(sum.s / grid);  // sum.s / grid itself from 2^52 on
-      const double t = std::rint(((sum.s - s * grid) + sum.t) / grid);
+    if (unit > 0 && sum.width < unit / 2) {
+      const double s = std::rint(sum.s / unit);  // sum.s / unit itself from 2^52 on
+      const double t = std::rint(((sum.s - s * unit) + sum.t) / unit);
       const auto whole = static_cast<uint128>(static_cast<int128>(s) + static_cast<int128>(t));
       const std::uint64_t digits[] = {static_cast<std::uint64_t>(whole),
                                       static_cast<std::uint64_t>(whole >> 64)};
-      *result = of_digits({digits, 2, std::ilogb(grid)});
+      *result = of_digits({digits, 2, std::ilogb(unit)});
       return true;
     }
     if (sum.s == 0) {

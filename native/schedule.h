@@ -13,7 +13,7 @@
 
 namespace halfulp {
 
-// No tile is narrower without need: of columns it would read cache lines in part.
+// No tile is narrower without need: of columns it would not read whole cache lines.
 inline constexpr std::int64_t kSmallestTile = 256;
 
 // Outputs that are neighbours along the innermost kept loop.

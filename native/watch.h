@@ -12,7 +12,7 @@
 
 namespace halfulp {
 
-// What a call throws that ends early. Its outputs may be written in part.
+// What a call throws that ends early. Some of its outputs may be written.
 struct Interrupted {};
 
 // Asks now and then whether a call shall end early.

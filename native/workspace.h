@@ -19,20 +19,20 @@ class Workspace {
  public:
   struct Needs {
     Layout layout;
-    bool exact;                 // sums without rounding
-    bool packed;                // elements are copied before they are read
-    bool folded;                // a matrix is folded to one of kFoldedColumns
-    std::int64_t stored_bytes;  // for exact sums of a part of the terms
+    bool adds;                // terms are added to exact sums, and nothing is rounded
+    bool packed;              // elements are copied before they are read
+    bool folded;              // a matrix is folded to one of kFoldedColumns
+    std::int64_t part_bytes;  // for the exact sums of a part
   };
 
   Workspace(std::int64_t outputs, const Needs& needs, Watch* watch) : pace(watch) {
     const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
     const bool columns = needs.layout == Layout::columns;
     const std::int64_t lanes =
-        columns ? (n + 64) * (needs.exact ? kExactLaneBytes : kLaneBytes) : 0;
+        columns ? (n + 64) * (needs.adds ? kExactLaneBytes : kLaneBytes) : 0;
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
-    memory_.reset(new std::byte[64 + pack + lanes + needs.stored_bytes +
-                                n * (needs.exact ? kExactBytes : kBytes)]);
+    memory_.reset(new std::byte[64 + pack + lanes + needs.part_bytes +
+                                n * (needs.adds ? kExactBytes : kBytes)]);
     packed_ = align(memory_.get());
     scratch_ = packed_ + pack;
     std::byte* next = scratch_ + lanes;
@@ -42,11 +42,11 @@ class Workspace {
     };
     if (needs.folded) {
       folded_ = std::make_unique<Workspace>(
-          kFoldedColumns, Needs{needs.layout, needs.exact, needs.packed, false, 0}, watch);
+          kFoldedColumns, Needs{needs.layout, needs.adds, needs.packed, false, 0}, watch);
     }
-    if (needs.exact) {
-      stored_ = next;
-      next += needs.stored_bytes;
+    if (needs.adds) {
+      part_sums_ = next;
+      next += needs.part_bytes;
       for (std::int64_t*& limb : limbs.limb) take(limb);
       take(limbs.exponent);
       return;
@@ -64,13 +64,13 @@ class Workspace {
   }
 
   // Most of what an output needs, lanes of a columns kernel included.
-  static std::int64_t bytes_per_output(bool exact) {
-    return exact ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
+  static std::int64_t bytes_per_output(bool adds) {
+    return adds ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
   }
 
-  void* scratch() { return scratch_; }     // of a kernel
-  std::byte* packed() { return packed_; }  // copies of elements
-  std::byte* stored() { return stored_; }  // exact sums of a part
+  void* scratch() { return scratch_; }           // of a kernel
+  std::byte* packed() { return packed_; }        // copies of elements
+  std::byte* part_sums() { return part_sums_; }  // exact ones, of a part
   Workspace& folded() { return *folded_; }
 
   Pace pace;
@@ -79,7 +79,7 @@ class Workspace {
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, of open outputs
   std::uint8_t* open;
-  Limbs limbs;  // instead of all these, if exact
+  Limbs limbs;  // instead of all these, if it adds
 
  private:
   static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
@@ -94,7 +94,7 @@ class Workspace {
   std::unique_ptr<Workspace> folded_;
   std::byte* packed_;
   std::byte* scratch_;
-  std::byte* stored_ = nullptr;
+  std::byte* part_sums_ = nullptr;
 };
 
 // One for each worker.

@@ -1,4 +1,4 @@
-// The part of ONNX Runtime's C interface that library.cpp calls and implements.
+// What library.cpp calls and implements of ONNX Runtime's C interface.
 // Includes nothing of halfulp.
 //
 // The interface only ever grows at its end: what was at a place once stays there. Declared

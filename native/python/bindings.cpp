@@ -53,10 +53,10 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
   }
 
   if (!out.is_none()) {
-    PyArrayObject* target = as_array(out);
-    if (type_of(target) != output_format->type || !PyArray_ISCARRAY(target) ||
-        PyArray_NDIM(target) != result_rank ||
-        !PyArray_CompareLists(PyArray_DIMS(target), shape, result_rank)) {
+    PyArrayObject* given = as_array(out);
+    if (type_of(given) != output_format->type || !PyArray_ISCARRAY(given) ||
+        PyArray_NDIM(given) != result_rank ||
+        !PyArray_CompareLists(PyArray_DIMS(given), shape, result_rank)) {
       throw nb::value_error("out does not fit");
     }
   }

@@ -102,7 +102,7 @@ MUTANTS = [
       "(std::ilogb(sum.width) + 1) >> 1;",
       "the enclosure holds several multiples of the grid",
       survives="decide asks again whether it holds one"),
-    M("results.h", "if (grid > 0 && sum.width < grid / 2) {", "if (grid > 0) {",
+    M("results.h", "if (unit > 0 && sum.width < unit / 2) {", "if (unit > 0) {",
       "a wide enclosure is taken for one multiple of the grid",
       survives="grid_of gives no grid that is too fine"),
     M("kernels/lanes.h", "count = rounded == x ? count : count + 1.0;",
