@@ -18,16 +18,16 @@ constexpr std::int64_t kFewRows = 4;
 
 }  // namespace
 
-ExactOutputs::ExactOutputs(const Plan& plan, Type type, const Reader& reader,
+ExactOutputs::ExactOutputs(const Plan& plan, Term term, Type type, const Reader& reader,
                            const Schedule& schedule, const Workspaces& parts)
     : plan_(plan),
+      term_(term),
       type_(type),
       format_(format_of(type)),
-      exact_sums_(exact_sums_of(Term::square, type)),
-      rows_(find_exact_kernel(Term::square, Layout::rows, type)),
-      columns_(plan.layout == Layout::columns
-                   ? find_exact_kernel(Term::square, Layout::columns, type)
-                   : nullptr),
+      exact_sums_(exact_sums_of(term, type)),
+      rows_(find_exact_kernel(term, Layout::rows, type)),
+      columns_(plan.layout == Layout::columns ? find_exact_kernel(term, Layout::columns, type)
+                                              : nullptr),
       reader_(reader),
       schedule_(schedule),
       parts_(parts),
@@ -40,12 +40,12 @@ void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::i
   std::mutex mutex;  // guards sums
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
     Workspace& own = *parts_[worker];
-    const std::ptrdiff_t size = 8 * sum_format(Term::square, format_).stored_digits;
+    const std::ptrdiff_t size = 8 * sum_format(term_, format_).stored_digits;
     const StoredSums more = {own.part_sums(), size, n};
     std::fill_n(own.part_sums(), n * size, std::byte{0});
     add_part(part.reduced, input + part.input, n, more, own);
     const std::lock_guard<std::mutex> guard(mutex);
-    for (std::int64_t i = 0; i < n; ++i) add_to_stored(Term::square, format_, sums(i), more(i));
+    for (std::int64_t i = 0; i < n; ++i) add_to_stored(term_, format_, sums(i), more(i));
   });
 }
 
@@ -58,7 +58,7 @@ void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::i
       std::uint64_t digits[3] = {};
       std::uint64_t* const sum = format_.is_float ? sums(i) : digits;
       add_terms(reduced, input + i * kept.input, sum, workspace);
-      if (!format_.is_float) add_to_stored(Term::square, format_, sums(i), digits, digits[2]);
+      if (!format_.is_float) add_to_stored(term_, format_, sums(i), digits, digits[2]);
     }
     return;
   }
@@ -80,15 +80,15 @@ void ExactOutputs::add_terms(const Loops& reduced, const std::byte* input,
   for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
     const Matrix matrix = {input + offset, 1, 0, inner.count, inner.input};
     reader_.for_each_block(matrix, kRowsCut, workspace.packed(), [&](const Block& block) {
-      add_run(block.data, block.columns, digits, workspace);
-      workspace.pace.count(block.cost - block.columns);  // which add_run counted
+      add_elements(block.data, block.columns, digits, workspace);
+      workspace.pace.count(block.cost - block.columns);  // which add_elements counted
     });
   });
 }
 
 // Adds the terms of n elements side by side to digits.
-void ExactOutputs::add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
-                           Workspace& workspace) const {
+void ExactOutputs::add_elements(const std::byte* data, std::int64_t n, std::uint64_t* digits,
+                                Workspace& workspace) const {
   constexpr std::int64_t kColumns = kExactColumns;
   constexpr std::int64_t kRows = 16;
   std::int64_t limb[kMostLimbs][kRows];

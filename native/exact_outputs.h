@@ -21,8 +21,8 @@ inline constexpr std::int64_t kExactBlockBytes = 1024 * 1024;
 class ExactOutputs {
  public:
   // `parts` are the workspaces of the parts of a tile.
-  ExactOutputs(const Plan& plan, Type type, const Reader& reader, const Schedule& schedule,
-               const Workspaces& parts);
+  ExactOutputs(const Plan& plan, Term term, Type type, const Reader& reader,
+               const Schedule& schedule, const Workspaces& parts);
 
   // Adds all terms of one output to its digits.
   void add_output(const std::byte* input, std::uint64_t* digits, Workspace& workspace) const {
@@ -38,12 +38,13 @@ class ExactOutputs {
                 const StoredSums& sums, Workspace& workspace) const;
   void add_terms(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
                  Workspace& workspace) const;
-  void add_run(const std::byte* data, std::int64_t n, std::uint64_t* digits,
-               Workspace& workspace) const;
+  void add_elements(const std::byte* data, std::int64_t n, std::uint64_t* digits,
+                    Workspace& workspace) const;
   void add_matrix(const Matrix& matrix, const StoredSums& sums, Workspace& workspace) const;
   void add_columns(const Block& block, const StoredSums& sums, Workspace& workspace) const;
 
   const Plan& plan_;
+  const Term term_;
   const Type type_;
   const Format& format_;
   const ExactSums exact_sums_;

@@ -10,12 +10,15 @@ namespace {
 // Open outputs of a columns tile that lie this near share cache lines.
 constexpr std::int64_t kNearColumns = 16;
 
-// The method that sums are made by at first.
-Method first_method(const Format& input, const Format& output) {
+// The method that sums are made by at first: the fastest that takes terms for exact where they
+// are, and has bits to spare for the output.
+Method first_method(Term term, const Format& input, const Format& output) {
   if (!input.is_float) return Method::residue;
-  const int precision = std::max(input.precision, output.precision);
-  if (precision <= 11) return Method::narrow;
-  return precision <= 24 ? Method::plain : Method::compensated;
+  if (is_exact(term, input.type, Type::float32) && output.precision <= 11) {
+    return Method::narrow;
+  }
+  const bool plain = is_exact(term, input.type, Type::float64) && output.precision <= 24;
+  return plain ? Method::plain : Method::compensated;
 }
 
 }  // namespace
@@ -29,13 +32,13 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
       output_format_(format_of(request.output_type)),
       by_rows_(plan.layout == Layout::rows),
       terms_(plan.reduced.count()),
-      method_(first_method(input_format_, output_format_)),
+      method_(first_method(request.term, input_format_, output_format_)),
       sums_exactly_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
                     (!input_format_.is_float && output_format_.is_float &&
                      !residues_are_sums(reader.memory_bytes()))),
-      sums_(plan, request.input_type, method_, reader, schedule, parts),
+      sums_(plan, request.term, request.input_type, method_, reader, schedule, parts),
       exact_outputs_(exact_outputs),
-      results_(output_format_, request.finish, terms_),
+      results_(request.term, request.finish, terms_, output_format_),
       rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {}
 
 void Ladder::climb(const std::byte* input, std::byte* output, std::int64_t n,
@@ -87,7 +90,8 @@ void Ladder::refine(Method method, const std::byte* input, std::int64_t begin, s
     sums_.sum(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
     decide(method, begin, end, workspace, [&](std::int64_t i) {
       const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
-      return fits ? std::ldexp(1.0, 2 * workspace.exponents[i]) : 0.0;
+      return fits ? std::ldexp(1.0, facts_of(request_.term).degree * workspace.exponents[i])
+                  : 0.0;
     });
   }
 
@@ -136,7 +140,7 @@ std::uint64_t Ladder::resolve(const std::byte* input, Workspace& workspace) cons
     }
   }
   return results_.of_exact_sum(input_format_, digits,
-                               sum_format(Term::square, input_format_).digits);
+                               sum_format(request_.term, input_format_).digits);
 }
 
 void Ladder::sum_exactly(const std::byte* input, std::byte* output, std::int64_t n,
@@ -168,7 +172,8 @@ void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
 
 // Whether no sum of integers reaches 2^64, so that its residue is all of it.
 bool Ladder::residues_are_sums(std::int64_t memory_bytes) const {
-  const std::int64_t bits = 16 * memory_bytes - (input_format_.is_signed ? 2 : 0);
+  const int degree = facts_of(request_.term).degree;
+  const std::int64_t bits = degree * (8 * memory_bytes - (input_format_.is_signed ? 1 : 0));
   return bits < 64 && terms_ < std::int64_t{1} << std::min<std::int64_t>(64 - bits, 62);
 }
 

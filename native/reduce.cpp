@@ -1,6 +1,7 @@
 #include "reduce.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "exact_outputs.h"
@@ -50,6 +51,7 @@ class Call {
       const std::byte* input = request_.input + tile.input;
       std::byte* output = request_.output + tile.output;
       if (request_.adds) {
+        copy_sums_before(tile);
         exact_outputs_.add_outputs(input, output, tile.outputs, workspace);
       } else {
         ladder_.climb(input, output, tile.outputs, workspace);
@@ -60,9 +62,11 @@ class Call {
  private:
   Call(const Plan& plan, const Request& request, const Executor& executor, std::int64_t workers)
       : request_(request),
+        kept_(plan.kept.innermost()),
         reader_(plan, request.input, {request.input_type, request.byte_swapped, request.small}),
         schedule_(plan, workers, widest_tile(plan, request, workers), executor, request.watch),
-        exact_outputs_(plan, request.input_type, reader_, schedule_, part_workspaces_),
+        exact_outputs_(plan, request.term, request.input_type, reader_, schedule_,
+                       part_workspaces_),
         ladder_(plan, request, reader_, schedule_, exact_outputs_, part_workspaces_) {
     // All memory is had before anything is written: a call is done whole or not at all.
     workspaces_ = workspaces_for(plan, schedule_.workers(), false);
@@ -73,10 +77,9 @@ class Call {
 
   Workspaces workspaces_for(const Plan& plan, std::int64_t count, bool of_parts) const {
     const Loop& reduced = plan.reduced.innermost();
-    const Loop& kept = plan.kept.innermost();
     const bool by_columns = plan.layout == Layout::columns;
     const bool adds = request_.adds;
-    const Matrix columns = {nullptr, reduced.count, reduced.input, kept.count, kept.input};
+    const Matrix columns = {nullptr, reduced.count, reduced.input, kept_.count, kept_.input};
     Workspace::Needs needs;
     needs.layout = plan.layout;
     needs.adds = adds;
@@ -94,7 +97,17 @@ class Call {
     return workspaces;
   }
 
+  void copy_sums_before(const Tile& tile) const {
+    if (!request_.sums_before) return;
+    const SumFormat sum = sum_format(request_.term, format_of(request_.input_type));
+    for (std::int64_t i = 0; i < tile.outputs; ++i) {
+      const std::ptrdiff_t at = tile.output + i * kept_.output;
+      std::memcpy(request_.output + at, request_.sums_before + at, 8 * sum.stored_digits);
+    }
+  }
+
   const Request& request_;
+  const Loop& kept_;
   const Reader reader_;
   const Schedule schedule_;
   const ExactOutputs exact_outputs_;

@@ -16,7 +16,7 @@ namespace halfulp {
 
 struct Request {
   Term term;
-  Finish finish;  // means nothing if it adds
+  Finish finish;
   const std::byte* input;
   std::byte* output;
   Type input_type;
@@ -25,9 +25,11 @@ struct Request {
   bool checked;       // throw if an integer sum does not fit
   // The elements, if these are small integers: read as input_type, see SmallFormat.
   const SmallFormat* small = nullptr;
-  // Whether the outputs are exact sums as SumSquare stores them, to which the squares are
-  // added. The output type means nothing then.
+  // Whether the outputs are exact sums as SumSquare stores them, to which the terms are added.
+  // The output type and the finish mean nothing then.
   bool adds = false;
+  // What these sums are before, laid out as they are; null if it is what they hold.
+  const std::byte* sums_before = nullptr;
   Watch* watch = nullptr;  // what may end the call early, if anything
 };
 

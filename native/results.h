@@ -1,12 +1,14 @@
-// From sums to results: the finish, and then the one rounding. Proved in
+// From sums to results: the finish, and then the one rounding. Knows no kernel. Proved in
 // docs/exactness.md#rounding-both-ends and #ties.
-// May include dispatch.h, enclosure.h, exact_sum.h, finish.h, formats.h and rounding.h only.
+// May include dispatch.h, enclosure.h, exact_sum.h, finish.h, formats.h, rounding.h and terms.h
+// only.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "dispatch.h"
 #include "enclosure.h"
@@ -14,8 +16,14 @@
 #include "finish.h"
 #include "formats.h"
 #include "rounding.h"
+#include "terms.h"
 
 namespace halfulp {
+
+// Sums are never below 0, nor less than any of their terms is: |lo| <= hi, infinite sums are of
+// one sign, and elements are not greater than the root of their sum.
+static_assert(!any_is_signed());
+static_assert(facts_of(Term::square).degree == 2 && std::size(kTerms) == 1);
 
 // The width is widened by 2^-9 of the bound (see Enclosures) and by 2^-100 of s, which covers
 // the roundings here and in round_ends. |lo| <= hi, so t is exact (Dekker).
@@ -36,11 +44,11 @@ inline bool grid_of(double hi, double lo, double bound, int* g) {
   return true;
 }
 
-// How sums of `terms` terms each become results of one type.
+// How sums of so many terms each become results of one type.
 class Results {
  public:
-  Results(const Format& format, Finish finish, std::int64_t terms)
-      : format_(format), finish_(finish), terms_(terms) {}
+  Results(Term term, Finish finish, std::int64_t terms, const Format& format)
+      : term_(term), finish_(finish), terms_(terms), format_(format) {}
 
   // The result, if the enclosure of one output determines it. Both ends of the enclosure are
   // finished and rounded; both are monotone, so if they agree the exact sum gives the same.
@@ -93,7 +101,7 @@ class Results {
     if (!input.is_float) {
       return format_.is_float ? of_digits({digits, size, 0}) : digits[0];
     }
-    const SumFormat sum = sum_format(Term::square, input);
+    const SumFormat sum = sum_format(term_, input);
     const std::uint64_t flags = flags_of(sum, digits);
     if (flags != 0) return flags & kNan ? format_.quiet_nan() : format_.infinity();
     return of_digits({digits, sum.digits, sum.exponent});
@@ -130,9 +138,10 @@ class Results {
   }
 
  private:
-  const Format& format_;
+  const Term term_;
   const Finish finish_;
   const std::int64_t terms_;
+  const Format& format_;
 };
 
 }  // namespace halfulp

@@ -28,12 +28,13 @@ void join(Method method, const Enclosures& sums, std::int64_t i, const Enclosure
 
 }  // namespace
 
-TileSums::TileSums(const Plan& plan, Type type, Method first, const Reader& reader,
+TileSums::TileSums(const Plan& plan, Term term, Type type, Method first, const Reader& reader,
                    const Schedule& schedule, const Workspaces& parts)
     : plan_(plan),
+      term_(term),
       type_(type),
       first_(first),
-      kernel_(find_kernel(Term::square, plan.layout, first, type)),
+      kernel_(find_kernel(term, plan.layout, first, type)),
       reader_(reader),
       schedule_(schedule),
       parts_(parts),
@@ -55,7 +56,7 @@ void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
 void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* input,
                         std::int64_t n, const Enclosures& sums, Workspace& workspace) const {
   const Function kernel =
-      method == first_ ? kernel_ : find_kernel(Term::square, plan_.layout, method, type_);
+      method == first_ ? kernel_ : find_kernel(term_, plan_.layout, method, type_);
   std::optional<FlushSubnormals> flush;
   if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
   const Loop& kept = plan_.kept.innermost();

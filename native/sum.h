@@ -26,7 +26,7 @@ inline void clear(Method method, const Enclosures& sums, std::int64_t n) {
 class TileSums {
  public:
   // `first` is the method that most calls are for; `parts` are the workspaces of its parts.
-  TileSums(const Plan& plan, Type type, Method first, const Reader& reader,
+  TileSums(const Plan& plan, Term term, Type type, Method first, const Reader& reader,
            const Schedule& schedule, const Workspaces& parts);
 
   // Sets `sums` to those of all terms of n neighbouring outputs.
@@ -48,6 +48,7 @@ class TileSums {
                   bool fresh, Workspace& workspace) const;
 
   const Plan& plan_;
+  const Term term_;
   const Type type_;
   const Method first_;
   const Function kernel_;  // of first_

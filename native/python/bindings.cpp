@@ -89,7 +89,7 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
     }
   });
   if (overflow) {
-    raise_overflow(as_array(result), overflow->output / output_format->bytes,
+    raise_overflow(row, as_array(result), overflow->output / output_format->bytes,
                    int_from(overflow->sum));
   }
   return result;

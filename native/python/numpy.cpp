@@ -128,7 +128,8 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
                    output_bytes);
 }
 
-void raise_overflow(PyArrayObject* result, npy_intp place, nb::handle sum) {
+void raise_overflow(const Reduction& reduction, PyArrayObject* result, npy_intp place,
+                    nb::handle sum) {
   std::string where;
   for (int i = PyArray_NDIM(result) - 1; i >= 0; --i) {
     const npy_intp n = PyArray_DIM(result, i);
@@ -136,12 +137,14 @@ void raise_overflow(PyArrayObject* result, npy_intp place, nb::handle sum) {
     place /= n;
   }
   if (!where.empty()) where = " of output [" + where + "]";
+  const char* const term = facts_of(reduction.term).name;
   const char* const format = format_of(*type_of(result)).is_float
-                                 ? "the exact sum of squares%s is %S; allowed for %S: below"
-                                 : "the exact sum of squares%s is %S; %S cannot hold it";
+                                 ? "the exact sum of %ss%s is %S; allowed for %S: below"
+                                 : "the exact sum of %ss%s is %S; %S cannot hold it";
   with_lock([&] {
     PyArray_Descr* const descr = PyArray_DescrFromType(PyArray_TYPE(result));
-    PyObject* const message = PyUnicode_FromFormat(format, where.c_str(), sum.ptr(), descr);
+    PyObject* const message =
+        PyUnicode_FromFormat(format, term, where.c_str(), sum.ptr(), descr);
     PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
     PyObject* const error =
         errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;

@@ -46,6 +46,7 @@ Length length_of(PyArrayObject* data, const Plan& plan);
 
 nb::object int_from(const std::uint64_t (&digits)[3]);
 // Raises for output `place` of a C-contiguous array.
-[[noreturn]] void raise_overflow(PyArrayObject* result, npy_intp place, nb::handle sum);
+[[noreturn]] void raise_overflow(const Reduction& reduction, PyArrayObject* result,
+                                 npy_intp place, nb::handle sum);
 
 }  // namespace halfulp::python

@@ -13,11 +13,10 @@
 namespace halfulp::python {
 namespace {
 
-// What a SumSquare holds, as an array of uint64: how many squares each sum is of, and then
-// all sums.
+// Exact sums as an array of uint64: how many terms each sum is of, and then all sums.
 struct Sums {
-  Sums(nb::handle object, const Format& format)
-      : array(as_array(object)), digits(sum_format(Term::square, format).stored_digits) {
+  Sums(nb::handle object, Term term, const Format& format)
+      : array(as_array(object)), digits(sum_format(term, format).stored_digits) {
     const bool is_flat = PyArray_TYPE(array) == NPY_UINT64 && PyArray_ISCARRAY(array) &&
                          PyArray_NDIM(array) == 1 && PyArray_SIZE(array) > 0;
     if (!is_flat || (PyArray_SIZE(array) - 1) % digits != 0) {
@@ -62,21 +61,20 @@ class Changing {
 Changing* Changing::first_ = nullptr;
 
 // Calls add(sums, from, watch) to add to the sums in `object`: where they are, if nothing can
-// interrupt it, else in a copy of `from`, which add makes. They count `count` squares more
-// then.
+// interrupt it, else in a copy of `from`, which add makes. They count `count` terms more then.
 template <class F>
-void add_to_sums(nb::handle object, const Format& format, std::uint64_t count, Length length,
-                 F add) {
-  const Sums from(object, format);
+void add_to_sums(nb::handle object, Term term, const Format& format, std::uint64_t count,
+                 Length length, F add) {
+  const Sums from(object, term, format);
   const Changing changing(from.array);
   if (count > kMostTerms - std::min(kMostTerms, from.count())) {
-    PyErr_SetString(PyExc_OverflowError, "too many squares");
+    PyErr_SetString(PyExc_OverflowError, "too many terms");
     throw nb::python_error();
   }
   const bool is_heard = length == Length::long_ && handles_signals();
   const nb::object changed =
       is_heard ? new_array(Type::uint64, 1, PyArray_DIMS(from.array)) : nb::borrow(object);
-  const Sums sums(changed, format);
+  const Sums sums(changed, term, format);
   run_unlocked(length, is_heard, [&](Watch* watch) { add(sums, from, watch); });
   sums.count() = from.count() + count;
   if (is_heard) {
@@ -84,16 +82,10 @@ void add_to_sums(nb::handle object, const Format& format, std::uint64_t count, L
   }
 }
 
-// Copies a sum, unless it is there already.
-void copy_sum(const Sums& sums, const Sums& from, npy_intp i) {
-  if (sums.array != from.array) std::copy_n(from.sum(i), from.digits, sums.sum(i));
-}
-
 }  // namespace
 
 nb::tuple format_of_sums(nb::handle reduction, int type_code) {
-  static_cast<void>(reduction_of(reduction));
-  const SumFormat format = sum_format(Term::square, format_of_code(type_code));
+  const SumFormat format = sum_format(reduction_of(reduction).term, format_of_code(type_code));
   return nb::make_tuple(format.stored_digits, format.exponent);
 }
 
@@ -104,11 +96,12 @@ void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::han
   const Format& format = format_of(*type);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
-  const Plan plan =
-      plan_of(array, is_reduced, 8 * sum_format(Term::square, format).stored_digits);
-  if (plan.kept.count() != Sums(sums, format).size) throw nb::value_error("sums do not fit");
-  Request request;
   const Reduction& row = reduction_of(reduction);
+  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(row.term, format).stored_digits);
+  if (plan.kept.count() != Sums(sums, row.term, format).size) {
+    throw nb::value_error("sums do not fit");
+  }
+  Request request;
   request.term = row.term;
   request.finish = row.finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
@@ -116,13 +109,12 @@ void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::han
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = false;
   request.adds = true;
-  add_to_sums(sums, format, plan.reduced.count(), length_of(array, plan),
-              [&](const Sums& target, const Sums& from, Watch* watch) {
-                for_each_item(from.size, watch, [&](npy_intp i) {
-                  copy_sum(target, from, i);
-                  return target.array != from.array;
-                });
-                request.output = reinterpret_cast<std::byte*>(target.sum(0));
+  add_to_sums(sums, row.term, format, plan.reduced.count(), length_of(array, plan),
+              [&](const Sums& to, const Sums& from, Watch* watch) {
+                request.output = reinterpret_cast<std::byte*>(to.sum(0));
+                if (to.array != from.array) {
+                  request.sums_before = reinterpret_cast<const std::byte*>(from.sum(0));
+                }
                 request.watch = watch;
                 reduce(plan, request, own_threads());
               });
@@ -130,13 +122,14 @@ void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::han
 
 void merge_sums(nb::handle reduction, nb::handle sums, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
-  const Sums source(more, format);
-  if (Sums(sums, format).size != source.size) throw nb::value_error("sums do not fit");
-  add_to_sums(sums, format, source.count(), length_of(source.size),
-              [&](const Sums& target, const Sums& from, Watch* watch) {
+  const Term term = reduction_of(reduction).term;
+  const Sums source(more, term, format);
+  if (Sums(sums, term, format).size != source.size) throw nb::value_error("sums do not fit");
+  add_to_sums(sums, term, format, source.count(), length_of(source.size),
+              [&](const Sums& to, const Sums& from, Watch* watch) {
                 for_each_item(from.size, watch, [&](npy_intp i) {
-                  copy_sum(target, from, i);
-                  add_to_stored(Term::square, format, target.sum(i), source.sum(i));
+                  if (to.array != from.array) std::copy_n(from.sum(i), from.digits, to.sum(i));
+                  add_to_stored(term, format, to.sum(i), source.sum(i));
                   return true;
                 });
               });
@@ -146,7 +139,8 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
                       int output_code, bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
-  const Sums source(sums, format);
+  const Reduction& row = reduction_of(reduction);
+  const Sums source(sums, row.term, format);
   if (format.is_float && !output.is_float) throw nb::type_error("no such pair of types");
   npy_intp lengths[kMaxRank];
   const int rank = static_cast<int>(shape.size());
@@ -158,8 +152,8 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
   char* const results = PyArray_BYTES(as_array(result));
   const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
   npy_intp overflow = -1;
-  const Results finished(output, reduction_of(reduction).finish,
-                         static_cast<std::int64_t>(std::min(source.count(), kMostTerms)));
+  const auto terms = static_cast<std::int64_t>(std::min(source.count(), kMostTerms));
+  const Results finished(row.term, row.finish, terms, output);
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
@@ -180,19 +174,20 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
     const std::uint64_t* stored = source.sum(overflow);
     nb::object sum = nb::str("2**127 or more");
     if ((stored[1] & kTopBit) == 0) sum = int_from({stored[0], stored[1], 0});
-    raise_overflow(as_array(result), overflow, sum);
+    raise_overflow(row, as_array(result), overflow, sum);
   }
   return result;
 }
 
 bool are_sums(nb::handle reduction, nb::handle sums, int type_code) {
   const Format& format = format_of_code(type_code);
-  const Sums source(sums, format);
+  const Term term = reduction_of(reduction).term;
+  const Sums source(sums, term, format);
   bool all = source.count() <= kMostTerms;
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
-      return all = all && is_stored_sum(Term::square, format, source.sum(i), source.count());
+      return all = all && is_stored_sum(term, format, source.sum(i), source.count());
     });
   });
   return all;

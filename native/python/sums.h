@@ -1,7 +1,6 @@
-// What a SumSquare holds, in an array of uint64: how many squares each sum is of, and then all
-// sums, exact. Python checked the shapes; what would corrupt memory is checked again.
-// Includes nothing of halfulp; its source exact_sum.h, numpy.h, parallel.h, reduce.h,
-// reductions.h and results.h only.
+// Exact sums, in an array of uint64: how many terms each is of, and then all of them. Python
+// checked the shapes; what would corrupt memory is checked again. Includes nothing of halfulp;
+// its source exact_sum.h, numpy.h, parallel.h, reduce.h, reductions.h and results.h only.
 #pragma once
 
 #include <nanobind/nanobind.h>

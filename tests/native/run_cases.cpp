@@ -90,7 +90,7 @@ int main(int count, char** arguments) {
         got.data(),   input.type,   output.type,
         false,        false};
     const int digits = sum_format(Term::square, input).stored_digits;
-    const Results results(output, Finish::none, shape[header.axis]);
+    const Results results(Term::square, Finish::none, shape[header.axis], output);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
