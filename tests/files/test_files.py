@@ -32,8 +32,9 @@ from halfulp import HalfulpError, SumSquare
 from halfulp.cli import main
 from halfulp.files.formats import by_ending
 from halfulp.files.sums import along, summing
-from halfulp.files.sums.results import root
-from halfulp.files.sums.totals import Totals, read_totals
+from halfulp.files.sums.facts import root
+from halfulp.files.sums.state_file import read_totals
+from halfulp.files.sums.totals import Totals
 from halfulp.files.tensors import boxes
 from interrupting import interrupted
 from oracle import BFLOAT16, TYPES, assert_same_bits, expected
@@ -125,8 +126,10 @@ def test_every_format_and_type_gives_the_exact_sums(
     path = tmp_path / f"x{ending}"
     save(path, arrays)
     totals = sum_files(path)
-    assert sorted(totals.states) == [(n, SumSquare(dtype).type) for n in sorted(arrays)]
-    for (name, _), state in totals.states.items():
+    assert sorted(totals.exact_sums) == [
+        (n, SumSquare(dtype).type) for n in sorted(arrays)
+    ]
+    for (name, _), state in totals.exact_sums.items():
         assert state == state_of(arrays[name])
         assert state.exact() == halfulp.exact_sum_square(arrays[name])
 
@@ -147,7 +150,7 @@ def test_npy_of_every_order(
     # NumPy saves bfloat16 in native order only.
     stored = x if dtype == BFLOAT16 else x.astype(dtype.newbyteorder(byte_order))
     np.save(path, np.asarray(stored, order=order))
-    (state,) = sum_files(path).states.values()
+    (state,) = sum_files(path).exact_sums.values()
     assert state == state_of(x)
 
 
@@ -169,7 +172,7 @@ def test_every_axis_and_blocking_has_the_bits_of_sum_square(
         piece = data.draw(st.integers(8, 400))
         for module in (summing, along):
             patch.setattr(module, "PIECE", piece)
-        patch.setattr(along, "_STATES", data.draw(st.sampled_from([1, 999, 2**20])))
+        patch.setattr(along, "_EXACT_SUMS", data.draw(st.sampled_from([1, 999, 2**20])))
         if format == "npy":
             path = tmp_path / "x.npy"
             np.save(path, np.asarray(x, order=data.draw(st.sampled_from("CF"))))
@@ -182,7 +185,7 @@ def test_every_axis_and_blocking_has_the_bits_of_sum_square(
     (result,) = results.values()
     assert_same_bits(result, halfulp.sum_square(x, axis, dtype=result.dtype))
     if keep:
-        (state,) = totals.states.values()
+        (state,) = totals.exact_sums.values()
         kept = tuple(n for i, n in enumerate(shape) if i not in axes)
         assert state == SumSquare(dtype, kept).update(x, tuple(axes))
 
@@ -199,7 +202,7 @@ def test_sums_along_axes_of_several_files_are_added_up(
         results, totals = sums_along(paths, (0,), False, keep)
         both = np.concatenate([x.astype(np.float64), y.astype(np.float64)])
         assert_same_bits(results["float"], expected(both, 0))
-    assert sorted(totals.states) == [("", "float"), ("", "float16")]
+    assert sorted(totals.exact_sums) == [("", "float"), ("", "float16")]
 
 
 def test_mixed_types_are_exact_together_and_integers_apart(
@@ -637,7 +640,7 @@ def test_initializers_of_nested_graphs_are_summed(tmp_path: Path) -> None:
     )
     path = tmp_path / "m.onnx"
     onnx.save(onnx.helper.make_model(graph("g", 7, outer)), path)
-    found = {name: s.exact() for (name, _), s in sum_files(path).states.items()}
+    found = {name: s.exact() for (name, _), s in sum_files(path).exact_sums.items()}
     assert found == {
         "w": 49,
         "L.body.w": 25,
@@ -1005,11 +1008,11 @@ def test_an_interrupt_leaves_nothing_half_written(folder: Path) -> None:
     before = sorted(os.listdir())
     code = (
         "import itertools, sys, halfulp.files.sums.summing as summing\n"
-        "read = summing._Shared.__next__\n"
+        "read = summing._SharedBoxes.__next__\n"
         "def tell(self):\n"
         "    if next(calls) == 0: print('running', flush=True)\n"
         "    return read(self)\n"
-        "calls = itertools.count(); summing._Shared.__next__ = tell\n"
+        "calls = itertools.count(); summing._SharedBoxes.__next__ = tell\n"
         "from halfulp.cli import main\n"
         "sys.exit(main(sys.argv[1:]))"
     )

@@ -31,8 +31,9 @@ from halfulp import ArgumentError, HalfulpError, SumSquare
 from halfulp.cli import main
 from halfulp.files.formats import by_ending
 from halfulp.files.sums import along, summing
-from halfulp.files.sums.results import array_facts
-from halfulp.files.sums.totals import Totals, read_totals
+from halfulp.files.sums.facts import array_facts
+from halfulp.files.sums.state_file import read_totals
+from halfulp.files.sums.totals import Totals
 from halfulp.onnx.model.files import load_model
 from halfulp.onnx.run.array_files import load_array
 from halfulp.settings import check_environment
@@ -261,7 +262,7 @@ def test_along_axes_too(axis: tuple[int], tmp_path: Path) -> None:
         wanted = np.full(50, float(2**40 * fill))
         wanted[3] = float((2**40 - 3) * fill + 12)
         assert_same_bits(results["float"], wanted)
-        (state,) = totals.states.values()
+        (state,) = totals.exact_sums.values()
         assert state.count == 2**40
 
 
@@ -284,7 +285,7 @@ def test_sparse_stores_have_the_sums_of_their_elements(
         boxes.append(tuple(slice(n, n + int(rng.integers(1, 4))) for n in low))
     for module in (summing, along):
         monkeypatch.setattr(module, "PIECE", int(rng.integers(8, 400)))
-    monkeypatch.setattr(along, "_STATES", int(rng.choice([1, 999, 2**20])))
+    monkeypatch.setattr(along, "_EXACT_SUMS", int(rng.choice([1, 999, 2**20])))
     axes = tuple(i for i in range(rank) if rng.integers(2)) or (0,)
     for path, array in stores(
         tmp_path, shape, chunks=chunks, fill=fill_value, dtype=dtype
@@ -300,10 +301,10 @@ def test_sparse_stores_have_the_sums_of_their_elements(
         kept = tuple(n for i, n in enumerate(shape) if i not in axes)
         totals = Totals(False)
         summing.sum_tensors(tensors, totals, lambda more: None)
-        (state,) = totals.states.values()
+        (state,) = totals.exact_sums.values()
         assert state == SumSquare(wide.dtype).update(wide)
         _, totals = sums_along([path], axes, False, True)
-        (state,) = totals.states.values()
+        (state,) = totals.exact_sums.values()
         assert state == SumSquare(wide.dtype, kept).update(wide, axes)
         results, _ = sums_along([path], axes, False, False)
         (result,) = results.values()
@@ -326,7 +327,7 @@ def test_chunks_beyond_the_shape_count_for_nothing(tmp_path: Path) -> None:
         (tensor,), _ = by_ending.find_tensors(path, [], False)
         totals = Totals(False)
         summing.sum_tensors([tensor], totals, lambda more: None)
-        (state,) = totals.states.values()
+        (state,) = totals.exact_sums.values()
         assert (state.exact(), state.count) == (12, 3)
 
 
@@ -453,7 +454,7 @@ def test_sums_of_a_shape_without_axes_are_no_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     totals = Totals(True)
-    totals.states["a", "float"] = SumSquare("float", 2)
+    totals.exact_sums["a", "float"] = SumSquare("float", 2)
     (tmp_path / "s").write_bytes(save_state(totals))
     message = fail(["merge", str(tmp_path / "s")], capsys)
     assert "has shape (2,); allowed without axes: ()" in message
@@ -535,7 +536,7 @@ def test_nearly_right_bytes_give_our_errors_only(tmp_path: Path) -> None:
             )
             if sum(t.nbytes for t in tensors) < 2**24 or inside.endswith(".zarr"):
                 summing.sum_tensors(tensors, Totals(True), lambda more: None)
-                groups = along.groups_along(
+                groups = along.arrays_along(
                     tensors, (0,), Totals(True), False, lambda more: None
                 )
                 array_facts(groups, None, None)

@@ -128,9 +128,9 @@ def test_small_types_are_summed_exactly_under_their_names(
         return
     exact = [Fraction(float(v)) ** 2 for v in x.astype(np.float64).ravel()]
     totals = sum_files(path)
-    (state,) = totals.states.values()
+    (state,) = totals.exact_sums.values()
     assert (state.exact(), state.count) == (sum(exact), x.size)
-    assert totals.types(totals.states) == [name]
+    assert totals.types(totals.exact_sums) == [name]
     for axis in ((0,), (1,)):
         results, _ = sums_along([path], axis, False, axis == (0,))
         (result,) = results.values()
@@ -142,7 +142,7 @@ def test_every_bit_pattern_of_small_floats_is_converted_exactly(tmp_path: Path) 
     for name in ("float8e4m3fn", "float8e5m2", "float8e8m0", "float8e4m3fnuz"):
         x = np.arange(256, dtype=np.uint8).view(SMALL[name][1])
         save_small("safetensors", tmp_path / "x.safetensors", name, x.reshape(16, 16))
-        (state,) = sum_files(tmp_path / "x.safetensors").states.values()
+        (state,) = sum_files(tmp_path / "x.safetensors").exact_sums.values()
         assert math.isnan(state.exact())
 
 
@@ -210,7 +210,7 @@ def test_fill_values_of_types_that_zarr_lacks(
         metadata = json.loads((path / "zarr.json").read_text())
         metadata |= {"data_type": data_type, "fill_value": fill}
         (path / "zarr.json").write_text(json.dumps(metadata))
-        (state,) = sum_files(path).states.values()
+        (state,) = sum_files(path).exact_sums.values()
         got = state.exact()
         assert got == 81 * each or (got != got and each != each)
 

@@ -15,7 +15,8 @@ import pytest
 from halfulp import SumSquare
 from halfulp.files.formats import by_ending
 from halfulp.files.sums import along, summing
-from halfulp.files.sums.results import array_facts, plain
+from halfulp.files.sums.facts import array_facts, plain
+from halfulp.files.sums.state_file import write_totals
 from halfulp.files.sums.totals import Totals
 
 CODES = {
@@ -80,7 +81,7 @@ def sums_along(paths: list[Path], axis: Any, per_tensor: bool, keep: bool) -> An
     tensors = [t for p in paths for t in by_ending.find_tensors(p, [], True)[0]]
     totals = Totals(per_tensor, axis)
     output = paths[0].with_name("out.npz")
-    groups = along.groups_along(tensors, axis, totals, keep, lambda more: None)
+    groups = along.arrays_along(tensors, axis, totals, keep, lambda more: None)
     told = array_facts(groups, None, output)
     with np.load(output) as arrays:
         results = dict(arrays)
@@ -93,7 +94,7 @@ def sums_along(paths: list[Path], axis: Any, per_tensor: bool, keep: bool) -> An
 
 def save_state(totals: Totals) -> bytes:
     file = io.BytesIO()
-    totals.write(file)
+    write_totals(totals, file)
     return file.getvalue()
 
 

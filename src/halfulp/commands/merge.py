@@ -49,13 +49,14 @@ def merge(
     Example:  halfulp merge shard-*.state --json
     """
     from halfulp.files.paths import named_files
-    from halfulp.files.sums.results import (
+    from halfulp.files.sums.facts import (
         array_facts,
-        merged_groups,
+        merged_arrays,
         result_type,
         total_facts,
     )
-    from halfulp.files.sums.totals import Totals, read_totals
+    from halfulp.files.sums.state_file import read_totals, write_totals
+    from halfulp.files.sums.totals import Totals
     from halfulp.output import whole_file
 
     check_forms(as_json, as_csv, output, state)
@@ -82,8 +83,8 @@ def merge(
     if totals.axis is None:
         facts = total_facts(totals, target)
     else:
-        facts = {"results": array_facts(merged_groups(totals), target, output)}
+        facts = {"results": array_facts(merged_arrays(totals), target, output)}
     if state is not None:
         with whole_file(state) as file:
-            totals.write(file)
+            write_totals(totals, file)
     show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))

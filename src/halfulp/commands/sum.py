@@ -132,8 +132,9 @@ def sum_files(
     """
     from halfulp.files.formats.by_ending import ENDINGS, TYPED_ENDINGS, find_tensors
     from halfulp.files.paths import named_files
-    from halfulp.files.sums.along import groups_along
-    from halfulp.files.sums.results import array_facts, result_type, total_facts
+    from halfulp.files.sums.along import arrays_along
+    from halfulp.files.sums.facts import array_facts, result_type, total_facts
+    from halfulp.files.sums.state_file import write_totals
     from halfulp.files.sums.summing import FileError, sum_tensors
     from halfulp.files.sums.totals import Totals
     from halfulp.output import whole_file
@@ -174,7 +175,7 @@ def sum_files(
         while axis and found:
             totals = Totals(*make)
             several = [t for tensors, _ in found.values() for t in tensors]
-            groups = groups_along(several, axis, totals, state is not None, advance)
+            groups = arrays_along(several, axis, totals, state is not None, advance)
             try:
                 facts = {"results": array_facts(groups, target, output)}
                 break
@@ -188,7 +189,7 @@ def sum_files(
     totals.tensors = sum(len(tensors) for tensors, _ in found.values())
     if state is not None and found:
         with whole_file(state) as file:
-            totals.write(file)
+            write_totals(totals, file)
     if not axis:
         # After the state is safe: an integer may not fit its type.
         facts = total_facts(totals, target)

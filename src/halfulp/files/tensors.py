@@ -44,7 +44,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenChunks:
     """The chunks of an array that a file has, where it lacks others.
 
     Attributes
@@ -79,7 +79,7 @@ class Tensor(ABC):
         Which axis is the fastest in the file: the last or the first.
     threads : int
         The most threads that may read at once.
-    written : Written, optional
+    written_chunks : WrittenChunks, optional
         Of a tensor in chunks, some of which the file lacks.
     """
 
@@ -92,7 +92,7 @@ class Tensor(ABC):
     threads = 1
 
     @property
-    def written(self) -> Written | None:
+    def written_chunks(self) -> WrittenChunks | None:
         """None: all is there."""
         return None
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from halfulp.errors import ModelError
 from halfulp.files.stored_types import StoredType
-from halfulp.files.tensors import Array, Box, Read, Tensor, Written, element_bytes
+from halfulp.files.tensors import Array, Box, Read, Tensor, WrittenChunks, element_bytes
 from halfulp.input import file_errors
 
 _MOST_CHUNK = 2**30  # bytes
@@ -69,7 +69,7 @@ class ChunkedTensor(Tensor):
         self._path, self._opened, self._places = path, opened, places
 
     @cached_property
-    def written(self) -> Written | None:
+    def written_chunks(self) -> WrittenChunks | None:
         """The chunks that the file has, where it lacks others."""
         if not self.size:
             return None
@@ -87,7 +87,7 @@ class ChunkedTensor(Tensor):
             free = next(p for p in _grid_places(grid) if p not in known)
             first = tuple(g * p for g, p in zip(self.grain, free, strict=True))
             one = tuple(slice(n, n + 1) for n in first)
-            return Written(places, known, self._elements(array[one]).reshape(()))
+            return WrittenChunks(places, known, self._elements(array[one]).reshape(()))
 
     @property
     def _grid(self) -> list[int]:
@@ -106,7 +106,7 @@ class ChunkedTensor(Tensor):
 
             def read(box: Box) -> Array:
                 with file_errors(self._path):
-                    written = self.written
+                    written = self.written_chunks
                     there = None if written is None else self._there(written, box)
                     if written is None or there is None:
                         return self._elements(array[box])
@@ -115,16 +115,16 @@ class ChunkedTensor(Tensor):
                     result = np.full(sides, written.fill)
                     for place in there:
                         part = self._within(place, box)
-                        target = tuple(
+                        where = tuple(
                             slice(side.start - start, side.stop - start)
                             for side, start in zip(part, starts, strict=True)
                         )
-                        result[target] = self._elements(array[part])
+                        result[where] = self._elements(array[part])
                     return result
 
             yield read
 
-    def _there(self, written: Written, box: Box) -> Sequence[Sequence[int]] | None:
+    def _there(self, written: WrittenChunks, box: Box) -> Sequence[Sequence[int]] | None:
         """Return where the chunks are that have elements of a box; None if all are."""
         sides = [
             range(side.start // g, -(-side.stop // g))

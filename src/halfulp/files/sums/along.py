@@ -1,7 +1,7 @@
 """Sums along axes of tensors in files, block by block, so that memory stays bounded.
 
-May import errors, exact_sum, functions, spec, files' formats and tensors and, beside it,
-results, summing and totals only.
+May import errors, exact_sum, functions, spec, files' formats and tensors and, beside it, facts,
+summing and totals only.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 from halfulp.errors import ArgumentError, AxesError
 from halfulp.exact_sum import SumSquare
 from halfulp.files.formats.npy_output import Order
-from halfulp.files.sums.results import Group, Rounded, rounded_states
+from halfulp.files.sums.facts import ArrayOfSums, Rounded, rounded_sums
 from halfulp.files.sums.summing import PIECE, Advance, failures_of, sum_box, whole_box
 from halfulp.files.sums.totals import Totals
 from halfulp.files.tensors import Array, Box, FlatTensor, Tensor, boxes
 from halfulp.functions import sum_square
 from halfulp.spec.rules import normalize_axes, reduced_shape
 
-# Bytes of the states that a thread has at once.
-_STATES = 2**22
+# Bytes of the exact sums that a thread has at once.
+_EXACT_SUMS = 2**22
 # Sums of a tensor that has fewer elements.
 _MOST_FREE = 2**28
-# How many times that much the states of a chunk may be.
+# How many times that much the exact sums of a chunk may be.
 _MOST_GRAIN = 4
 
 
-class _Part(NamedTuple):
+class _Addend(NamedTuple):
     """A tensor, the axes to sum along and the shape of its sums."""
 
     tensor: Tensor
@@ -45,13 +45,13 @@ class _Part(NamedTuple):
         return math.prod(self.tensor.shape[i] for i in self.axes)
 
 
-def groups_along(
+def arrays_along(
     tensors: Sequence[Tensor],
     axis: Sequence[int],
     totals: Totals,
     keep: bool,
     advance: Advance,
-) -> Iterator[Group]:
+) -> Iterator[ArrayOfSums]:
     """Yield sums along axes, which are computed as they are asked for.
 
     Parameters
@@ -59,7 +59,7 @@ def groups_along(
     tensors : sequence of Tensor
     axis : sequence of int
     totals : Totals
-        It tells whether each tensor is a group, or all of a kind.
+        It tells whether each tensor has an array, or all of a kind have one.
     keep : bool
         Whether to add the sums to `totals` too, in memory.
     advance : function of int
@@ -69,31 +69,31 @@ def groups_along(
     AxesError, ArgumentError
         Before any work, if a tensor lacks an axis, or sums to add differ in shape.
     """
-    groups: dict[tuple[str, str], list[_Part]] = {}
+    arrays: dict[tuple[str, str], list[_Addend]] = {}
     for tensor in tensors:
         element = tensor.element
         key = (tensor.name, element.name) if totals.per_tensor else (element.kind, "")
-        part = _part(tensor, axis)
-        group = groups.setdefault(key, [])
-        group.append(part)
-        if part.shape != group[0].shape:
+        addend = _addend(tensor, axis)
+        known = arrays.setdefault(key, [])
+        known.append(addend)
+        if addend.shape != known[0].shape:
             raise ArgumentError(
-                f"tensor {tensor.name!r} has sums of shape {part.shape}; allowed: "
-                f"{group[0].shape}, as those of tensor {group[0].tensor.name!r}, to "
+                f"tensor {tensor.name!r} has sums of shape {addend.shape}; allowed: "
+                f"{known[0].shape}, as those of tensor {known[0].tensor.name!r}, to "
                 "which they are added"
             )
-    for (name, _), parts in groups.items():
-        yield _group(name, parts, totals if keep else None, advance)
+    for (name, _), addends in arrays.items():
+        yield _array_of_sums(name, addends, totals if keep else None, advance)
 
 
-def _part(tensor: Tensor, axis: Sequence[int]) -> _Part:
+def _addend(tensor: Tensor, axis: Sequence[int]) -> _Addend:
     try:
         axes = normalize_axes(axis, len(tensor.shape), repeated="raise")
     except AxesError as error:
         raise AxesError(f"tensor {tensor.name!r}: {error}") from error
     shape = reduced_shape(tensor.shape, axes, False)
     with failures_of(tensor):
-        written = tensor.written
+        written = tensor.written_chunks
     if written is not None:
         # What is there bounds the work; else a few bytes could ask for any.
         most = _MOST_FREE + len(written.places) * math.prod(tensor.grain)
@@ -102,109 +102,111 @@ def _part(tensor: Tensor, axis: Sequence[int]) -> _Part:
                 f"tensor {tensor.name!r} has {math.prod(shape)} sums; allowed, since "
                 f"most of it was never written: {most}"
             )
-    return _Part(tensor, axes, shape)
+    return _Addend(tensor, axes, shape)
 
 
-def _group(
-    name: str, parts: list[_Part], totals: Totals | None, advance: Advance
-) -> Group:
-    types = sorted({part.tensor.element.name for part in parts})
-    stored = sorted({part.tensor.stored.name for part in parts})
-    elements = sum(part.elements for part in parts)
-    shape = parts[0].shape
+def _array_of_sums(
+    name: str, addends: list[_Addend], totals: Totals | None, advance: Advance
+) -> ArrayOfSums:
+    types = sorted({addend.tensor.element.name for addend in addends})
+    stored = sorted({addend.tensor.stored.name for addend in addends})
+    elements = sum(addend.elements for addend in addends)
+    shape = addends[0].shape
     order: Order = "C"
-    if all(part.tensor.order == "F" for part in parts):
+    if all(addend.tensor.order == "F" for addend in addends):
         # They are read as they lie, and their sums come in that order too.
-        order, parts = "F", [_transposed(part) for part in parts]
+        order, addends = "F", [_transposed(addend) for addend in addends]
 
     def blocks() -> Iterator[Rounded]:
         kept: dict[str, list[SumSquare]] = {type: [] for type in types}
-        for states in _states(parts, advance):
+        for exact_sums in _exact_sums(addends, advance):
             if totals:
-                for state in states:
-                    kept[state.type].append(state)
-            yield partial(rounded_states, states)
+                for exact_sum in exact_sums:
+                    kept[exact_sum.type].append(exact_sum)
+            yield partial(rounded_sums, exact_sums)
         if totals:
             for type in types:
                 totals.add(name, SumSquare.concatenate(kept[type], shape, order))
 
-    one = len(parts) == 1 and not totals and parts[0].tensor.written is None
-    if one and _most_direct(parts[0]) > _most_states(parts[0]):
-        return Group(
-            name, types, stored, shape, elements, _direct(parts[0], advance), order
+    one = len(addends) == 1 and not totals and addends[0].tensor.written_chunks is None
+    if one and _most_direct(addends[0]) > _most_exact_sums(addends[0]):
+        return ArrayOfSums(
+            name, types, stored, shape, elements, _direct(addends[0], advance), order
         )
-    return Group(name, types, stored, shape, elements, blocks(), order)
+    return ArrayOfSums(name, types, stored, shape, elements, blocks(), order)
 
 
-def _transposed(part: _Part) -> _Part:
-    assert isinstance(part.tensor, FlatTensor)
-    axes = tuple(sorted(len(part.tensor.shape) - 1 - axis for axis in part.axes))
-    return _Part(part.tensor.transposed(), axes, part.shape[::-1])
+def _transposed(addend: _Addend) -> _Addend:
+    assert isinstance(addend.tensor, FlatTensor)
+    axes = tuple(sorted(len(addend.tensor.shape) - 1 - axis for axis in addend.axes))
+    return _Addend(addend.tensor.transposed(), axes, addend.shape[::-1])
 
 
-def _kept_boxes(part: _Part, most: int) -> Iterator[Box]:
-    grain = [g for i, g in enumerate(part.tensor.grain) if i not in part.axes]
-    if math.prod(grain) > _MOST_GRAIN * _most_in(_STATES, part):
-        # Rather unpack a chunk several times than have the states of all of it.
+def _kept_boxes(addend: _Addend, most: int) -> Iterator[Box]:
+    grain = [g for i, g in enumerate(addend.tensor.grain) if i not in addend.axes]
+    if math.prod(grain) > _MOST_GRAIN * _most_in(_EXACT_SUMS, addend):
+        # Rather unpack a chunk several times than have the exact sums of all of it.
         grain = [1] * len(grain)
-    every = tuple(slice(0, n) for n in part.shape)
-    if 0 in part.shape:
+    every = tuple(slice(0, n) for n in addend.shape)
+    if 0 in addend.shape:
         return iter([every])
     return boxes(every, most, grain, ordered=True)
 
 
-def _states(parts: list[_Part], advance: Advance) -> Iterator[list[SumSquare]]:
+def _exact_sums(addends: list[_Addend], advance: Advance) -> Iterator[list[SumSquare]]:
     """Yield the sums of all parts, block by block in C order, one for each type."""
     with ExitStack() as stack:
-        if len(parts) == 1:
+        if len(addends) == 1:
             # Opened once: what is packed can only be read from its start on.
-            stack.enter_context(failures_of(parts[0].tensor))
-            reads = {0: stack.enter_context(parts[0].tensor.opened())}
+            stack.enter_context(failures_of(addends[0].tensor))
+            reads = {0: stack.enter_context(addends[0].tensor.opened())}
         else:
             reads = {}
-        for box in _kept_boxes(parts[0], _most_states(parts[0])):
+        for box in _kept_boxes(addends[0], _most_exact_sums(addends[0])):
             by_type: dict[str, SumSquare] = {}
-            for i, part in enumerate(parts):
-                with failures_of(part.tensor), ExitStack() as once:
-                    read = reads.get(i) or once.enter_context(part.tensor.opened())
-                    state = sum_box(part.tensor, read, part.axes, box, advance)
-                known = by_type.get(state.type)
-                by_type[state.type] = known.merge(state) if known else state
+            for i, addend in enumerate(addends):
+                with failures_of(addend.tensor), ExitStack() as once:
+                    read = reads.get(i) or once.enter_context(addend.tensor.opened())
+                    exact_sum = sum_box(addend.tensor, read, addend.axes, box, advance)
+                known = by_type.get(exact_sum.type)
+                by_type[exact_sum.type] = known.merge(exact_sum) if known else exact_sum
             yield list(by_type.values())
 
 
-def _most_states(part: _Part) -> int:
-    """Return how many sums to compute at once by states."""
-    tensor, axes = part.tensor, part.axes
+def _most_exact_sums(addend: _Addend) -> int:
+    """Return how many sums to compute at once as exact sums."""
+    tensor, axes = addend.tensor, addend.axes
     run = 1
-    if tensor.written is None:
+    if tensor.written_chunks is None:
         # Summed axes after the last that is kept are read in one run, and chunks as one.
         last = max((i for i in range(len(tensor.shape)) if i not in axes), default=-1)
         run = math.prod(tensor.shape[last + 1 :])
     chunk = math.prod(tensor.grain[i] for i in axes)
-    return max(1, min(_most_in(_STATES, part), _piece(part) // max(1, run, chunk)))
+    return max(
+        1, min(_most_in(_EXACT_SUMS, addend), _piece(addend) // max(1, run, chunk))
+    )
 
 
-def _most_in(nbytes: int, part: _Part) -> int:
-    return nbytes // SumSquare(part.tensor.element.name, 1).nbytes
+def _most_in(nbytes: int, addend: _Addend) -> int:
+    return nbytes // SumSquare(addend.tensor.element.name, 1).nbytes
 
 
-def _most_direct(part: _Part) -> int:
+def _most_direct(addend: _Addend) -> int:
     """Return how many sums to compute at once if a piece has all of their elements."""
-    return _piece(part) // max(1, part.elements)
+    return _piece(addend) // max(1, addend.elements)
 
 
-def _piece(part: _Part) -> int:
-    return PIECE // part.tensor.element.dtype.itemsize
+def _piece(addend: _Addend) -> int:
+    return PIECE // addend.tensor.element.dtype.itemsize
 
 
-def _direct(part: _Part, advance: Advance) -> Iterator[Rounded]:
-    """Yield sums of few elements each, without the states, which would take more."""
-    summed = tuple(slice(0, part.tensor.shape[i]) for i in part.axes)
-    with failures_of(part.tensor), part.tensor.opened() as read:
-        for box in _kept_boxes(part, _most_direct(part)):
-            array = read(whole_box(part.axes, summed, box))
-            yield partial(_sum_square, array, part.axes)
+def _direct(addend: _Addend, advance: Advance) -> Iterator[Rounded]:
+    """Yield sums of few elements each, without exact sums, which would take more."""
+    summed = tuple(slice(0, addend.tensor.shape[i]) for i in addend.axes)
+    with failures_of(addend.tensor), addend.tensor.opened() as read:
+        for box in _kept_boxes(addend, _most_direct(addend)):
+            array = read(whole_box(addend.axes, summed, box))
+            yield partial(_sum_square, array, addend.axes)
             advance(array.nbytes)
 
 

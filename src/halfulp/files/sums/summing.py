@@ -19,7 +19,7 @@ from halfulp.element_types import ElementType
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.exact_sum import SumSquare
 from halfulp.files.sums.totals import Totals
-from halfulp.files.tensors import Array, Box, Read, Tensor, Written, boxes
+from halfulp.files.tensors import Array, Box, Read, Tensor, WrittenChunks, boxes
 from halfulp.settings import get_num_threads
 
 # Bytes that a thread reads at once: they stay in the cache until they are summed.
@@ -65,8 +65,8 @@ def sum_tensors(tensors: Sequence[Tensor], totals: Totals, advance: Advance) -> 
         flat = tensor.flat()
         axes = tuple(range(len(flat.shape)))
         with flat.opened() as read:
-            state = sum_box(flat, read, axes, (), advance)
-        totals.add(tensor.name, state, tensor.stored.name)
+            exact_sum = sum_box(flat, read, axes, (), advance)
+        totals.add(tensor.name, exact_sum, tensor.stored.name)
 
 
 def sum_box(
@@ -92,25 +92,25 @@ def sum_box(
         empty = np.empty([side.stop - side.start for side in box], tensor.element.dtype)
         return SumSquare(tensor.element.name, shape).update(empty, axes)
     elements = max(1, PIECE // itemsize // math.prod(shape))
-    written, missing = tensor.written, 0
+    written, missing = tensor.written_chunks, 0
     if written is None:
-        parts = _Shared(boxes(summed, elements, [tensor.grain[i] for i in axes]))
+        shared = _SharedBoxes(boxes(summed, elements, [tensor.grain[i] for i in axes]))
     else:
         there = _written_boxes(tensor, written, axes, kept, elements)
         missing = math.prod(side.stop for side in summed) - sum(map(_size, there))
-        parts = _Shared(there)
+        shared = _SharedBoxes(there)
 
     def work() -> SumSquare:
-        state = SumSquare(tensor.element.name, shape)
-        for part in parts:
-            array = read(whole_box(axes, part, kept))
-            state.update(array, axes)
+        exact_sum = SumSquare(tensor.element.name, shape)
+        for box in shared:
+            array = read(whole_box(axes, box, kept))
+            exact_sum.update(array, axes)
             advance(tensor.stored.nbytes(array.size))
-        return state
+        return exact_sum
 
     pieces = math.prod(shape) * math.prod(s.stop for s in summed) * itemsize // PIECE
     threads = max(1, min(get_num_threads(), tensor.threads, pieces))
-    first, *others = _in_threads(work, threads, parts.stop)
+    first, *others = _in_threads(work, threads, shared.stop)
     for other in others:
         first.merge(other)
     if written is not None and missing:
@@ -124,7 +124,7 @@ def _size(box: Box) -> int:
 
 
 def _written_boxes(
-    tensor: Tensor, written: Written, axes: tuple[int, ...], kept: Box, most: int
+    tensor: Tensor, written: WrittenChunks, axes: tuple[int, ...], kept: Box, most: int
 ) -> list[Box]:
     """Return boxes of the summed axes, outside of which no element of `kept` is written.
 
@@ -180,7 +180,7 @@ def whole_box(axes: tuple[int, ...], summed: Box, kept: Box) -> Box:
     return tuple(by_axis.get(i) or next(rest) for i in range(len(summed) + len(kept)))
 
 
-class _Shared:
+class _SharedBoxes:
     """The parts of a work, each for one of the threads that ask."""
 
     def __init__(self, parts: Iterable[Box]) -> None:

@@ -1,4 +1,4 @@
-"""Sums as results: rounded, as facts that can be printed, and as arrays in files.
+"""Sums as they are told: rounded, as facts that can be printed, and as arrays in files.
 
 May import element_types, errors, exact_sum, files' formats and tensors and, beside it,
 totals only.
@@ -61,7 +61,7 @@ def total_facts(totals: Totals, dtype: ElementType | None) -> dict[str, Any]:
         ``elements``; ``dtype`` of the sum or "exact"; ``sum_square``; for floats ``hex``,
         the same as `float.hex` has it; ``norm``, the square root of the exact sum,
         rounded once to double. NaN and infinity are text; a sum of integers that is
-        2**127 or more, which its state does not hold, is None.
+        2**127 or more, which an exact sum does not hold, is None.
 
     Raises
     ------
@@ -69,31 +69,35 @@ def total_facts(totals: Totals, dtype: ElementType | None) -> dict[str, Any]:
         If an integer does not fit `dtype`.
     """
     facts: dict[str, Any] = {"totals": []}
-    for kind, state in totals.whole().items():
-        types = totals.types(key for key in totals.states if KINDS[key[1]] == kind)
+    for kind, exact_sum in totals.whole().items():
+        types = totals.types(key for key in totals.exact_sums if KINDS[key[1]] == kind)
         about = {"kind": kind, "types": types}
-        facts["totals"].append(about | _sum_facts(f"all of {kind} type", state, dtype))
+        facts["totals"].append(
+            about | _sum_facts(f"all of {kind} type", exact_sum, dtype)
+        )
     if totals.per_tensor:
         facts["per_tensor"] = [
             {"name": key[0], "type": ", ".join(totals.types([key]))}
-            | _sum_facts(f"tensor {key[0]!r}", state, dtype)
-            for key, state in totals.ordered()
+            | _sum_facts(f"tensor {key[0]!r}", exact_sum, dtype)
+            for key, exact_sum in totals.ordered()
         ]
     return facts
 
 
-def _sum_facts(what: str, state: SumSquare, dtype: ElementType | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"elements": state.count}
+def _sum_facts(
+    what: str, exact_sum: SumSquare, dtype: ElementType | None
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {"elements": exact_sum.count}
     exact = None
     with suppress(SumOverflowError):
-        exact = state.exact()
-    if KINDS[state.type] == "float":
+        exact = exact_sum.exact()
+    if KINDS[exact_sum.type] == "float":
         chosen = dtype if dtype and dtype.kind == "float" else BY_NAME["double"]
-        value = float(state.result(chosen.dtype))
+        value = float(exact_sum.result(chosen.dtype))
         facts |= {"dtype": chosen.name, "sum_square": plain(value), "hex": value.hex()}
     elif dtype and dtype.kind == "integer":
         with _named(what):
-            value = int(state.result(dtype.dtype, overflow="raise"))
+            value = int(exact_sum.result(dtype.dtype, overflow="raise"))
         facts |= {"dtype": dtype.name, "sum_square": value}
     else:
         facts |= {"dtype": "exact", "sum_square": exact}
@@ -104,7 +108,7 @@ def _sum_facts(what: str, state: SumSquare, dtype: ElementType | None) -> dict[s
 Rounded = Callable[[np.dtype[Any]], Array]
 
 
-class Group(NamedTuple):
+class ArrayOfSums(NamedTuple):
     """Sums along axes that make one array.
 
     Attributes
@@ -132,33 +136,33 @@ class Group(NamedTuple):
     order: Order = "C"
 
 
-def rounded_states(states: Iterable[SumSquare], dtype: np.dtype[Any]) -> Array:
-    """Return the sum of states of one kind, rounded to a dtype, or raise."""
-    (state,) = joined(states).values()
-    return np.asarray(state.result(dtype, overflow="raise"))
+def rounded_sums(exact_sums: Iterable[SumSquare], dtype: np.dtype[Any]) -> Array:
+    """Return the sum of exact sums of one kind, rounded to a dtype, or raise."""
+    (exact_sum,) = joined(exact_sums).values()
+    return np.asarray(exact_sum.result(dtype, overflow="raise"))
 
 
-def merged_groups(totals: Totals) -> Iterator[Group]:
-    """Yield the sums along axes that totals have, as `groups_along` does for files."""
-    groups: dict[tuple[str, str], list[SumSquare]] = {}
-    for (name, type), state in totals.ordered():
+def merged_arrays(totals: Totals) -> Iterator[ArrayOfSums]:
+    """Yield the sums along axes that totals have, as `arrays_along` does for files."""
+    arrays: dict[tuple[str, str], list[SumSquare]] = {}
+    for (name, type), exact_sum in totals.ordered():
         key = (name, type) if totals.per_tensor else (KINDS[type], "")
-        groups.setdefault(key, []).append(state)
-    for (name, _), states in groups.items():
-        types = sorted(s.type for s in states)
-        elements = sum(s.count for s in states)
-        blocks = [partial(rounded_states, states)]
-        yield Group(name, types, types, states[0].shape, elements, blocks)
+        arrays.setdefault(key, []).append(exact_sum)
+    for (name, _), exact_sums in arrays.items():
+        types = sorted(s.type for s in exact_sums)
+        elements = sum(s.count for s in exact_sums)
+        blocks = [partial(rounded_sums, exact_sums)]
+        yield ArrayOfSums(name, types, types, exact_sums[0].shape, elements, blocks)
 
 
 def array_facts(
-    groups: Iterable[Group], dtype: ElementType | None, output: Path | None
+    arrays: Iterable[ArrayOfSums], dtype: ElementType | None, output: Path | None
 ) -> list[dict[str, Any]]:
     """Round sums along axes, write them to a file, and return the facts about them.
 
     Parameters
     ----------
-    groups : iterable of Group
+    arrays : iterable of ArrayOfSums
     dtype : ElementType, optional
         Of the arrays of its kind. Default: double for floats; int64 for integers, or
         uint64 where a type is unsigned.
@@ -180,14 +184,14 @@ def array_facts(
     """
     facts = []
     with array_writer(output) as begin:
-        for group in groups:
-            target = _array_type(group.types, dtype)
-            write = begin(group.name, group.shape, target.dtype, group.order)
-            first: dict[int, Any] = dict.fromkeys(_first_places(group))
+        for array in arrays:
+            element = _array_type(array.types, dtype)
+            write = begin(array.name, array.shape, element.dtype, array.order)
+            first: dict[int, Any] = dict.fromkeys(_first_places(array))
             done = 0
-            for rounded in group.blocks:
-                with _named(repr(group.name)):
-                    block = rounded(target.dtype)
+            for rounded in array.blocks:
+                with _named(repr(array.name)):
+                    block = rounded(element.dtype)
                 write(block)
                 for place in first:
                     if done <= place < done + block.size:
@@ -195,24 +199,24 @@ def array_facts(
                 done += block.size
             facts.append(
                 {
-                    "name": group.name,
-                    "types": group.stored,
-                    "shape": list(group.shape),
-                    "elements": group.elements,
-                    "dtype": target.name,
+                    "name": array.name,
+                    "types": array.stored,
+                    "shape": list(array.shape),
+                    "elements": array.elements,
+                    "dtype": element.name,
                     "first_values": [plain(v) for v in first.values()],
                 }
             )
     return facts
 
 
-def _first_places(group: Group) -> list[int]:
-    """Return where in the order of a group the first values of the array are."""
-    count = min(_FIRST, math.prod(group.shape))
-    if group.order == "C" or len(group.shape) < 2 or not count:
+def _first_places(array: ArrayOfSums) -> list[int]:
+    """Return where in the order of an array the first values of the array are."""
+    count = min(_FIRST, math.prod(array.shape))
+    if array.order == "C" or len(array.shape) < 2 or not count:
         return list(range(count))
-    index = np.unravel_index(np.arange(count), group.shape)
-    return [int(i) for i in np.ravel_multi_index(index, group.shape, order="F")]
+    index = np.unravel_index(np.arange(count), array.shape)
+    return [int(i) for i in np.ravel_multi_index(index, array.shape, order="F")]
 
 
 def _array_type(types: Sequence[str], dtype: ElementType | None) -> ElementType:
