@@ -15,7 +15,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several pieces, blocks and threads for a few elements."""
     for module in (summing, along):
         monkeypatch.setattr(module, "PIECE", 80)
-    monkeypatch.setattr(along, "_STATES", 2000)
+    monkeypatch.setattr(along, "_EXACT_SUMS", 2000)
     monkeypatch.setattr(summing, "get_num_threads", lambda: 3)
 
 

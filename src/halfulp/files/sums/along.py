@@ -1,7 +1,7 @@
 """Sums along axes of tensors in files, block by block, so that memory stays bounded.
 
-May import errors, exact_sum, functions, spec, files' formats and tensors and, beside it, facts,
-summing and totals only.
+May import errors, exact_sum, functions, spec, files' formats and tensors and, beside it,
+facts, summing and totals only.
 """
 
 from __future__ import annotations
