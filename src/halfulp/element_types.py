@@ -58,6 +58,15 @@ class ElementType:
         return 1 - self.emax
 
     @property
+    def overflow(self) -> int:
+        """The least value that rounds to infinity in a float, to nearest even.
+
+        Half a unit in the last place above the greatest number.
+        """
+        above = 1 << self.emax + 1
+        return above - (above >> self.precision + 1)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype, in native byte order."""
         if self.name == "bfloat16":

@@ -22,9 +22,9 @@ from halfulp.faults import model_errors
 from halfulp.onnx.check.nodes import check_opened, check_types
 from halfulp.onnx.model.files import is_binary, load_model
 from halfulp.onnx.model.open import Purpose, copies, open_model
+from halfulp.onnx.model.reduce_nodes import names_reduction
 from halfulp.onnx.run.evaluate import PreparedModel
 from halfulp.onnx.run.inputs import check_inputs
-from halfulp.spec.rules import OPERATOR
 
 ENGINES = ("onnxruntime", "reference")
 
@@ -175,7 +175,7 @@ class _OurError(HalfulpError):
 
 
 def _raise_ours(place: str, error: HalfulpError) -> None:
-    if f"({OPERATOR}-" in place:
+    if names_reduction(place):
         raise _OurError(error)
 
 

@@ -128,6 +128,11 @@ class Reduction:
         """The first opset that promises negative axes."""
         return self.first(lambda version: version.negative_axes)
 
+    @property
+    def all_types_since(self) -> int:
+        """The first opset that takes all types that the newest version takes."""
+        return self.first(lambda version: {*version.types} >= {*self.newest.types})
+
     def type_since(self, name: str) -> int:
         """Return the first opset that takes the element type called `name` in ONNX."""
         return self.first(lambda version: name in version.types)

@@ -21,7 +21,7 @@ from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.rewrite import version_steps
 from halfulp.onnx.rewrite.convert import convert
 from halfulp.onnx.run.equivalence import verify
-from halfulp.spec.rules import version_for
+from halfulp.reductions import SUM_SQUARE
 from onnx_models import (
     DTYPES,
     function,
@@ -176,7 +176,7 @@ def test_every_pair_keeps_every_bit(old: int, new: int, place: str) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [(1, 18), (7, 28), (18, 7), (17, 1), (21, 13)])
 def test_opsets_between_the_versions(old: int, new: int) -> None:
-    form = "const" if version_for(old).since == 18 else "attr"
+    form = "const" if SUM_SQUARE.version_for(old).since == 18 else "attr"
     proto = placed("main", old, axes=[1], form=form)
     assert_same_bits(run(converted(proto, new)), run(proto))
 
@@ -190,7 +190,8 @@ def test_every_type_is_converted_or_refused(old: int, new: int, type_name: str) 
         return
     proto, feeds = reduce_model(data, opset=old, axes=[1], axes_form=form)
     if type_name == "bfloat16" and new < 13:
-        message = rf"'reduced'.* bfloat16, not .* {version_for(new)}; allowed: float16"
+        version = SUM_SQUARE.version_for(new)
+        message = rf"'reduced'.* bfloat16, not .* {version}; allowed: float16"
         with pytest.raises(halfulp.UnsupportedTypeError, match=message):
             convert_opset(proto, new)
         return

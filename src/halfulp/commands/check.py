@@ -1,7 +1,7 @@
 """The command ``halfulp check``.
 
-May import limits, terminal and, within functions, files.paths, onnx.model_check and
-rich.
+May import limits, reductions, terminal and, within functions, files.paths,
+onnx.model_check and rich.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer
 
 from halfulp import limits
 from halfulp.errors import HalfulpError
+from halfulp.reductions import REDUCTIONS
 from halfulp.terminal import open_console, print_line, printable
 
 if TYPE_CHECKING:
@@ -119,8 +120,9 @@ def _show(report: CheckReport, path: Path | None) -> None:
         show(facts.node, _describe(facts))
     for node in list(findings):
         show(node, ())
+    operators = " or ".join(row.operator for row in REDUCTIONS)
     line(
-        f"{_number(len(report.nodes), 'ReduceSumSquare node')}, "
+        f"{_number(len(report.nodes), f'{operators} node')}, "
         f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",
         0,
     )
@@ -129,7 +131,7 @@ def _show(report: CheckReport, path: Path | None) -> None:
 
 
 def _describe(facts: NodeFacts) -> list[str]:
-    head = f"ReduceSumSquare-{facts.version}, opset {facts.opset}"
+    head = f"{facts.operator}-{facts.version}, opset {facts.opset}"
     known = facts.element_type, facts.input_shape, facts.keepdims
     if known == (None, None, None):
         return [head]

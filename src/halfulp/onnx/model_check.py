@@ -1,4 +1,4 @@
-"""Lists the ReduceSumSquare nodes of a model, what they mean, and what is wrong.
+"""Lists the nodes of a model that reduce, what they mean, and what is wrong.
 
 The function `check_model`, and the classes of the report that it returns.
 """
@@ -123,19 +123,19 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     for known in found:
         sound[known.place].append(known)
     nodes = []
-    for place, opset in places.items():
+    for place, at in places.items():
         for known in sound[place]:
-            nodes.append(node_facts(known, opset))
+            nodes.append(node_facts(known, at))
             for warnings in (type_warnings, axes_warnings):
-                for code, message, fix in warnings(known, opset):
+                for code, message, fix in warnings(known, at.opset):
                     name = nodes[-1].node
                     findings.append(Finding(name, "warning", code, message, fix))
         of_place = [each for each in broken_nodes if each.place == place]
         for broken in of_place[:1] if not sound[place] else ():
-            name, _ = split_error(place, errors[place], opset)
-            nodes.append(replace(broken_facts(broken, opset), node=name))
+            name, _ = split_error(place, errors[place], at)
+            nodes.append(replace(broken_facts(broken, at), node=name))
         if not (sound[place] or of_place):
-            nodes.append(bare_facts(place, opset))
+            nodes.append(bare_facts(place, at))
     findings.extend(map(unsorted_finding, unsorted))
     return CheckReport(tuple(nodes), tuple(findings))
 

@@ -1,12 +1,12 @@
-"""ReduceSumSquare as an operator of onnx's reference evaluator.
+"""Reductions as operators of onnx's reference evaluator.
 
-May import errors, element_types, spec.rules, faults, nodes and tensors, and the
-NumPy face.
+May import element_types, errors, faults, onnx_functions, reductions, spec.rules and the
+room model.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -17,51 +17,27 @@ from halfulp.element_types import ALLOWED
 from halfulp.errors import UnsupportedTypeError
 from halfulp.faults import halfulp_error
 from halfulp.onnx.model.nodes import label, place
-from halfulp.onnx.model.reduce_nodes import axes_values, describe, read_node
+from halfulp.onnx.model.reduce_nodes import axes_values, describe, read_node, version_at
 from halfulp.onnx.model.tensors import dtype_name
-from halfulp.onnx_functions import reduce_sum_square
-from halfulp.spec.rules import OPERATOR, check_flag, check_type, reduced_axes
+from halfulp.onnx_functions import reduce_as_onnx
+from halfulp.reductions import SUM_SQUARE, Reduction
+from halfulp.spec.rules import check_flag, check_type, reduced_axes
 
 
-class ReduceSumSquare(OpRun):
-    """ReduceSumSquare of ONNX, every version, correctly rounded.
+class _Reduce(OpRun):
+    """An operator of the table, whose name that of the class is."""
 
-    For ``onnx.reference.ReferenceEvaluator(model, new_ops=[ReduceSumSquare])``.
-    The version follows from the opset of the model or function that the node is
-    in. `halfulp.onnx.run_model` does more: it checks a whole model beforehand,
-    and replaces the operator in functions too.
-
-    Raises
-    ------
-    ModelError, ArgumentError
-        When the evaluator is made: the node breaks the rules of its version.
-    UnsupportedTypeError, AxesError, ArgumentError
-        When the node runs: data, axes or an attribute of a function do.
-        In nested graphs the evaluator may wrap it in a TypeError.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import onnx.parser
-    >>> from onnx.reference import ReferenceEvaluator
-    >>> from halfulp.onnx import ReduceSumSquare
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 13]>
-    ...     agraph (float[N] x) => (float[1] y) { y = ReduceSumSquare(x) }
-    ... ''')
-    >>> evaluator = ReferenceEvaluator(model, new_ops=[ReduceSumSquare])
-    >>> evaluator.run(None, {"x": np.array([4096, 1, 1], np.float32)})
-    [array([1.6777218e+07], dtype=float32)]
-    """
+    row: ClassVar[Reduction]
 
     op_domain = ""
 
     def __init__(self, onnx_node: NodeProto, run_params: dict[str, Any]) -> None:
         opset = run_params["opsets"][onnx_node.domain]
-        self._where = f"{place(onnx_node) or describe(label(onnx_node), opset)}: "
+        at = version_at(onnx_node, opset)
+        self._where = f"{place(onnx_node) or describe(label(onnx_node), at)}: "
         self._version = read_node(onnx_node, opset, self._where).version
         # Without a schema OpRun would take the defaults of the newest version.
-        schema = onnx.defs.get_schema(OPERATOR, self._version.since, "")
+        schema = onnx.defs.get_schema(self.row.operator, self._version.since, "")
         super().__init__(onnx_node, run_params, schema)
 
     def run(self, *args: Any, **context: Any) -> Any:
@@ -95,4 +71,41 @@ class ReduceSumSquare(OpRun):
         reduced = reduced_axes(
             axes, data.ndim, noop_with_empty_axes=noop, where=self._where
         )
-        return (reduce_sum_square(data, reduced, keepdims=keep, noop_with_empty_axes=1),)
+        return (reduce_as_onnx(self.row, data, reduced, keep, noop_with_empty_axes=1),)
+
+
+class ReduceSumSquare(_Reduce):
+    """ReduceSumSquare of ONNX, every version, correctly rounded.
+
+    For ``onnx.reference.ReferenceEvaluator(model, new_ops=[ReduceSumSquare])``.
+    The version follows from the opset of the model or function that the node is
+    in. `halfulp.onnx.run_model` does more: it checks a whole model beforehand,
+    and replaces the operator in functions too.
+
+    Raises
+    ------
+    ModelError, ArgumentError
+        When the evaluator is made: the node breaks the rules of its version.
+    UnsupportedTypeError, AxesError, ArgumentError
+        When the node runs: data, axes or an attribute of a function do.
+        In nested graphs the evaluator may wrap it in a TypeError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnx.parser
+    >>> from onnx.reference import ReferenceEvaluator
+    >>> from halfulp.onnx import ReduceSumSquare
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 13]>
+    ...     agraph (float[N] x) => (float[1] y) { y = ReduceSumSquare(x) }
+    ... ''')
+    >>> evaluator = ReferenceEvaluator(model, new_ops=[ReduceSumSquare])
+    >>> evaluator.run(None, {"x": np.array([4096, 1, 1], np.float32)})
+    [array([1.6777218e+07], dtype=float32)]
+    """
+
+    row = SUM_SQUARE
+
+
+OPERATORS = (ReduceSumSquare,)

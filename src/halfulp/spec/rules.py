@@ -20,15 +20,10 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.reductions import SUM_SQUARE
-from halfulp.reductions import OperatorVersion as OperatorVersion
+from halfulp.reductions import OperatorVersion
 
 # A size, or what stands for one that is not known: a name or None.
 _Size = TypeVar("_Size", int, int | str | None)
-
-OPERATOR = SUM_SQUARE.operator
-VERSIONS = SUM_SQUARE.versions
-version_for = SUM_SQUARE.version_for
 
 
 def check_opset(opset: int) -> None:

@@ -6,7 +6,8 @@ from halfulp.errors import ArgumentError, AxesError, HalfulpError, UnsupportedTy
 from halfulp.onnx.check.facts import node_name
 from halfulp.onnx.check.report import Finding
 from halfulp.onnx.model.prepare import NO_IMPORT
-from halfulp.spec.rules import OperatorVersion, version_for
+from halfulp.onnx.model.reduce_nodes import VersionAt
+from halfulp.reductions import BY_OPERATOR, OperatorVersion
 
 
 def unsorted_finding(node: str) -> Finding:
@@ -32,33 +33,35 @@ def more_errors_finding(most: int) -> Finding:
     )
 
 
-def split_error(place: str, error: HalfulpError, opset: int | None) -> tuple[str, str]:
+def split_error(place: str, error: HalfulpError, at: VersionAt | None) -> tuple[str, str]:
     """Return the node that `error` names, and what it says of it."""
     # Calls of functions come before the place.
     calls, _, message = str(error).rpartition(f"{place}: ")
-    return calls + node_name(place, opset), message
+    return calls + node_name(place, at), message
 
 
-def invalid_finding(place: str, error: HalfulpError, opset: int | None) -> Finding:
+def invalid_finding(place: str, error: HalfulpError, at: VersionAt | None) -> Finding:
     """Return what is wrong with a node by the rules of ONNX for all nodes."""
-    node, message = split_error(place, error, opset)
+    node, message = split_error(place, error, at)
     fix = "Repair the node, or export the model again: runtimes refuse it too."
     if NO_IMPORT in message:
         fix = "Import the domain: add it to opset_import, with the version that is meant."
     return Finding(node, "error", "invalid-node", message, fix)
 
 
-def error_finding(place: str, error: HalfulpError, opset: int | None) -> Finding:
-    """Return what is wrong with a ReduceSumSquare of `opset`, or another node."""
-    if opset is None:
-        return invalid_finding(place, error, opset)
-    node, message = split_error(place, error, opset)
-    version = version_for(opset)
+def error_finding(place: str, error: HalfulpError, at: VersionAt | None) -> Finding:
+    """Return what is wrong with a node that reduces, or another one."""
+    if at is None:
+        return invalid_finding(place, error, at)
+    node, message = split_error(place, error, at)
+    version = at.version
     if isinstance(error, UnsupportedTypeError):
         code = "element-type"
         fix = "Cast the data to an allowed type before the node."
-        if version.since < 13 and "bfloat16" in message.partition(";")[0]:
-            fix = "Raise the opset: halfulp convert MODEL --opset 13 -o OUT."
+        row = BY_OPERATOR[version.operator]
+        for name in {*row.newest.types} - {*version.types}:
+            if f"type {name}," in message:
+                fix = raise_opset(row.type_since(name))
     elif isinstance(error, AxesError):
         code = "axes"
         fix = "Give axes from -rank to rank - 1 of the data"
@@ -68,6 +71,11 @@ def error_finding(place: str, error: HalfulpError, opset: int | None) -> Finding
     else:
         code, fix = "node-form", _form(version)
     return Finding(node, "error", code, message, fix)
+
+
+def raise_opset(opset: int) -> str:
+    """Return the advice to do so."""
+    return f"Raise the opset: halfulp convert MODEL --opset {opset} -o OUT."
 
 
 def _form(version: OperatorVersion) -> str:

@@ -26,8 +26,8 @@ from halfulp.onnx.model.reduce_nodes import (
     ReduceNode,
     axes_values,
     check_axes_type,
-    is_reduce,
     read_node,
+    reduction_of,
 )
 from halfulp.onnx.model.scopes import Scope, walk_typed
 from halfulp.onnx.model.tensors import (
@@ -130,7 +130,7 @@ def check_types(
     found: list[KnownNode] = []
 
     def visit(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
-        if is_reduce(node):
+        if reduction_of(node):
             try:
                 found.append(check_reduce(node, scope, opset, path))
             except HalfulpError:

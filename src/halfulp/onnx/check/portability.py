@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from halfulp.onnx.check.facts import known_axes
+from halfulp.element_types import BY_NAME
+from halfulp.onnx.check.facts import known_axes, term_of
+from halfulp.onnx.check.findings import raise_opset
 from halfulp.onnx.check.nodes import KnownNode
+from halfulp.reductions import BY_OPERATOR
 from halfulp.spec.rules import normalize_axes
 
-# From here on a sum is rounded to infinity in float16: the greatest number is 65504,
-# the spacing there 32.
-_FLOAT16_OVERFLOW = 65520
+# From here on a sum is rounded to infinity in float16.
+_FLOAT16_OVERFLOW = BY_NAME["float16"].overflow
 
 # So many elements overflow float16 if their root mean square is 16.
 _MANY_FLOAT16 = 256
@@ -57,7 +59,7 @@ def type_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]
         yield (
             "float16-before-opset-6",
             "ONNX Runtime refuses float16 before opset 6",
-            "Raise the opset: halfulp convert MODEL --opset 13 -o OUT.",
+            raise_opset(BY_OPERATOR[known.node.version.operator].all_types_since),
         )
     count = _count(known)
     if name == "float16" and (count is None or count >= _MANY_FLOAT16):
@@ -79,21 +81,25 @@ def type_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]
 def axes_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and fix of what follows from the axes."""
     axes, noop = known.axes, known.node.noop_with_empty_axes
+    version, term = known.node.version, term_of(known)
+    row = BY_OPERATOR[version.operator]
     if axes is None:
         yield (
             "runtime-axes",
             "the axes are known at run time only: converters and shape inference of "
-            "many tools need them beforehand, and opsets below 18 cannot say it",
+            f"many tools need them beforehand, and opsets below {row.axes_input_since} "
+            "cannot say it",
             "Make the axes an initializer, if they are always the same.",
         )
-    elif min(axes, default=0) < 0 and opset < 11:
+    elif min(axes, default=0) < 0 and not version.negative_axes:
         normal = "counted from 0"
         if known.shape is not None:
             normal = str(_normal(axes, len(known.shape)))
         yield (
             "negative-axes",
             f"the axes {list(axes)} are negative, which opset {opset} does not define",
-            f"Write {normal}, or: halfulp convert MODEL --opset 11 -o OUT.",
+            f"Write {normal}, or: halfulp convert MODEL --opset "
+            f"{row.negative_axes_since} -o OUT.",
         )
     distinct = axes and (axes if known.shape is None else known_axes(known))
     if axes and distinct and len(set(distinct)) < len(axes):
@@ -105,9 +111,9 @@ def axes_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]
     if noop and not axes:
         yield (
             "noop-with-empty-axes",
-            "with empty axes every element is squared, but runtimes from before the "
-            "clarification of 2025 may return the data unchanged",
-            "Say it with Mul(data, data)"
+            f"with empty axes every element is {term.participle}, but runtimes from "
+            "before the clarification of 2025 may return the data unchanged",
+            f"Say it with {term.text}"
             + (", or make the axes an initializer." if axes is None else "."),
         )
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from halfulp.onnx.model.tensors import Shape
-from halfulp.spec.rules import OPERATOR
+from halfulp.reductions import REDUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a ReduceSumSquare node means.
+    """What a node that reduces means.
 
     Attributes
     ----------
     node : str
         As errors name it, after the calls of functions that lead to it.
+    operator : str
+        ONNX's name.
     version, opset : int
         The version of the operator, and the opset that decides it.
     element_type : str or None
@@ -55,6 +57,7 @@ class NodeFacts:
     """
 
     node: str
+    operator: str
     version: int
     opset: int
     element_type: str | None
@@ -93,12 +96,15 @@ class CheckReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        return {"errors": self.errors, "warnings": self.warnings, **asdict(self)}
+        facts = asdict(self)
+        for node in facts["nodes"]:
+            del node["operator"]  # There has been one only.
+        return {"errors": self.errors, "warnings": self.warnings, **facts}
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.nodes)} {OPERATOR}; errors: {self.errors}, "
-            f"warnings: {self.warnings}"
+            f"{len(self.nodes)} {' or '.join(row.operator for row in REDUCTIONS)}; "
+            f"errors: {self.errors}, warnings: {self.warnings}"
         ]
         for finding in self.findings:
             lines.append(

@@ -24,7 +24,7 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.faults import OnError, raise_error
 from halfulp.onnx.model.nodes import place, subgraphs, walk, within
-from halfulp.onnx.model.reduce_nodes import is_reduce, read_node
+from halfulp.onnx.model.reduce_nodes import read_node, reduction_of
 
 # The domain of the copies; no other operator is in it.
 DOMAIN = "halfulp.functions"
@@ -121,7 +121,7 @@ class _Specializer:
         calls = 0
         for node in nodes:
             self._fill_attributes(node, bound)
-            if bound and is_reduce(node):
+            if bound and reduction_of(node):
                 here = place(node)
                 try:
                     read_node(node, opset, f"{path}{here}: ")

@@ -39,7 +39,7 @@ from halfulp.onnx.model.functions import MOST_BYTES
 from halfulp.onnx.model.initializers import SMALL_TENSOR
 from halfulp.onnx.model.nodes import subgraphs
 from halfulp.onnx.model.onnx_crashes import NEED_TYPE, has_safe_attributes
-from halfulp.onnx.model.reduce_nodes import is_reduce
+from halfulp.onnx.model.reduce_nodes import reduction_of
 from halfulp.onnx.model.shapes import infer_node
 from halfulp.onnx.model.tensors import Array, tensor_facts, tensor_type
 
@@ -191,7 +191,7 @@ class Inference:
                 self._hide(inner, imports)
                 captured.update(dict.fromkeys(_captured(inner)))
                 nested = True
-            ours = is_reduce(node) or node.domain == FUNCTIONS
+            ours = reduction_of(node) or node.domain == FUNCTIONS
             safe = node.op_type not in NEED_TYPE and has_safe_attributes(node)
             if not nested and not ours and safe:
                 continue
@@ -234,7 +234,7 @@ class Inference:
         number = context.get_attribute("number").i
         hidden = self._hidden[number]
         node = hidden.node
-        if is_reduce(node):
+        if reduction_of(node):
             opsets = {entry.domain: entry.version for entry in hidden.imports}
             try:
                 infer_node(context, node, opsets.get("", 0))

@@ -38,6 +38,7 @@ from halfulp.onnx.model.initializers import (
 )
 from halfulp.onnx.model.order import sort_nodes
 from halfulp.onnx.model.prepare import prepare
+from halfulp.onnx.model.reduce_nodes import VersionAt
 from halfulp.onnx.model.sparse import densify
 from halfulp.onnx.model.structure import check_declared, check_structure
 
@@ -75,9 +76,9 @@ class OpenedModel:
         The inputs that may yet be fed, so that an initializer says nothing.
     large : dict of str to numpy.ndarray
         The tensors taken out, data in other files aside.
-    places : dict of str to int
-        How errors name each ReduceSumSquare node, in the order of the model, and its
-        opset.
+    places : dict of str to VersionAt
+        How errors name each node that reduces, in the order of the model, and its
+        version and opset.
     """
 
     proto: ModelProto
@@ -86,7 +87,7 @@ class OpenedModel:
     defaults: frozenset[str]
     fed: frozenset[str]
     large: dict[str, np.ndarray[Any, Any]]
-    places: dict[str, int]
+    places: dict[str, VersionAt]
 
 
 def read_model(

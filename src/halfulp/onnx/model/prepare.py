@@ -23,20 +23,26 @@ from halfulp.onnx.model.nodes import (
     within,
 )
 from halfulp.onnx.model.onnx_crashes import check_attributes
-from halfulp.onnx.model.reduce_nodes import describe, is_reduce, read_node
-from halfulp.spec.rules import version_for
+from halfulp.onnx.model.reduce_nodes import (
+    VersionAt,
+    describe,
+    read_node,
+    reduction_of,
+    version_at,
+)
+from halfulp.spec.rules import check_opset
 
 NO_IMPORT = "has no opset import; allowed: exactly one"
 
 
 def prepare(
     model: ModelProto, on_error: OnError = raise_error, *, external: bool = False
-) -> dict[str, int]:
+) -> dict[str, VersionAt]:
     """Check each node by itself, and smooth what onnx's evaluator trips over.
 
     Afterwards the domain of ONNX's operators is ``""`` only, with an opset that
     the installed onnx knows; no node has an output without a name; and each
-    ReduceSumSquare node, nested ones and those of functions included, obeys the
+    node that reduces, nested ones and those of functions included, obeys the
     rules of its version as far as it says by itself. Every node knows how errors
     name it (`halfulp.onnx.model.nodes.place`).
 
@@ -51,9 +57,9 @@ def prepare(
 
     Returns
     -------
-    dict of str to int
-        The place of each ReduceSumSquare node, in the order of the model, and its
-        opset, which may be later than the installed onnx knows.
+    dict of str to VersionAt
+        The place of each node that reduces, in the order of the model, and its version
+        and opset, which may be later than the installed onnx knows.
 
     Raises
     ------
@@ -84,7 +90,7 @@ def _prepare_nodes(
     functions: Set[str],
     external: bool,
     on_error: OnError,
-) -> Iterator[tuple[str, int]]:
+) -> Iterator[tuple[str, VersionAt]]:
     """Prepare the nodes that the opset imports of `scope` govern; yield ours."""
     opset = _opset(scope)
     imported = {entry.domain for entry in scope.opset_import} | functions
@@ -96,9 +102,10 @@ def _prepare_nodes(
                     f"{here} is of domain '', which has no opset import; "
                     "allowed: opset 1 and later"
                 )
-            if is_reduce(node):
-                here = describe(here, opset)
-                yield here, opset
+            if reduction_of(node):
+                at = version_at(node, opset)
+                here = describe(here, at)
+                yield here, at
         if not node.op_type:
             raise ModelError(f"{here}: has no operator; allowed: exactly one")
         elif node.domain not in imported:
@@ -111,7 +118,7 @@ def _prepare_nodes(
         set_place(node, here)
         _name_outputs(node, numbers)
         try:
-            if opset is not None and is_reduce(node):
+            if opset is not None and reduction_of(node):
                 read_node(node, opset, f"{here}: ")
             check_attributes(node, f"{here}: ")
             _check_tensors(node, here, external)
@@ -135,7 +142,7 @@ def _opset(scope: ModelProto | FunctionProto) -> int | None:
     if not opsets:
         return None
     opset: int = opsets.pop()
-    version_for(opset)
+    check_opset(opset)
     known = min(opset, onnx.defs.onnx_opset_version())
     imports = [onnx.helper.make_opsetid("", known), *others]
     del scope.opset_import[:]

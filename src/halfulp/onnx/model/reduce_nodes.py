@@ -1,21 +1,27 @@
-"""What a ReduceSumSquare node says, held to the rules of its version.
+"""What a node that reduces says, held to the rules of its version.
 
-May import errors, spec.rules, nodes and tensors only. Types and shapes of what it takes
-are not known here.
+May import errors, reductions, spec.rules and tensors only. Types and shapes of what it
+takes are not known here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import AttributeProto, NodeProto
 
 from halfulp.errors import AxesError, ModelError
-from halfulp.onnx.model.nodes import DOMAIN_NAMES
 from halfulp.onnx.model.tensors import dtype_name
-from halfulp.spec.rules import OPERATOR, OperatorVersion, check_flag, version_for
+from halfulp.reductions import (
+    BY_OPERATOR,
+    REDUCTIONS,
+    OperatorVersion,
+    Reduction,
+    reduction_named,
+)
+from halfulp.spec.rules import check_flag
 
 _ATTRIBUTE_TYPES = {
     "axes": AttributeProto.INTS,
@@ -24,16 +30,26 @@ _ATTRIBUTE_TYPES = {
 }
 
 
+class VersionAt(NamedTuple):
+    """A version of an operator, and the opset that means it."""
+
+    version: OperatorVersion
+    opset: int
+
+    def __str__(self) -> str:
+        return f"{self.version}, opset {self.opset}"
+
+
 @dataclass(frozen=True, slots=True)
 class ReduceNode:
-    """What a ReduceSumSquare node says.
+    """What a node that reduces says.
 
     Attributes
     ----------
     version : OperatorVersion
     keepdims, noop_with_empty_axes : bool
     axes : tuple of int
-        Those of the attribute; empty from version 18 on.
+        Those of the attribute; empty where axes are an input.
     """
 
     version: OperatorVersion
@@ -42,18 +58,34 @@ class ReduceNode:
     axes: tuple[int, ...]
 
 
-def is_reduce(node: NodeProto) -> bool:
-    """Tell whether `node` is a ReduceSumSquare of ONNX."""
-    return node.op_type == OPERATOR and node.domain in DOMAIN_NAMES
+def reduction_of(node: NodeProto) -> Reduction | None:
+    """Return the row of the table that `node` is a node of, if there is one."""
+    return reduction_named(node.op_type, node.domain)
 
 
-def describe(path: str, opset: int) -> str:
-    """Name the ReduceSumSquare node at `path`, with its version."""
-    return f"{path} ({version_for(opset)}, opset {opset})"
+def version_at(node: NodeProto, opset: int) -> VersionAt:
+    """Return the version of a node that reduces.
+
+    Raises
+    ------
+    ModelError
+        If there is no such opset.
+    """
+    return VersionAt(BY_OPERATOR[node.op_type].version_for(opset), opset)
+
+
+def describe(path: str, at: VersionAt) -> str:
+    """Name the node that reduces at `path`, with its version."""
+    return f"{path} ({at})"
+
+
+def names_reduction(place: str) -> bool:
+    """Tell whether a place, as `describe` names it, is that of a node that reduces."""
+    return any(f" ({row.operator}-" in place for row in REDUCTIONS)
 
 
 def read_node(node: NodeProto, opset: int, where: str) -> ReduceNode:
-    """Check a ReduceSumSquare node by the rules of its version; return what it says.
+    """Check a node that reduces by the rules of its version; return what it says.
 
     An attribute that refers to one of a function counts as absent.
 
@@ -63,7 +95,7 @@ def read_node(node: NodeProto, opset: int, where: str) -> ReduceNode:
         If the node has inputs, outputs, attributes or values that its version
         does not allow.
     """
-    version = version_for(opset)
+    version = version_at(node, opset).version
     _check_arity(node, version, where)
     values: dict[str, Any] = {}
     seen = set()
@@ -116,9 +148,10 @@ def axes_values(axes: np.ndarray[Any, Any], where: str) -> tuple[int, ...]:
 def _check_arity(node: NodeProto, version: OperatorVersion, where: str) -> None:
     inputs = len(node.input)
     if version.axes == "attribute" and inputs > 1:
+        since = BY_OPERATOR[version.operator].axes_input_since
         raise ModelError(
-            f"{where}has {inputs} inputs; allowed: 1, data; before opset 18 axes is an "
-            f"attribute of {OPERATOR}, not an input"
+            f"{where}has {inputs} inputs; allowed: 1, data; before opset {since} axes is "
+            f"an attribute of {version.operator}, not an input"
         )
     if inputs > 2:
         raise ModelError(f"{where}has {inputs} inputs; allowed: data, axes")
@@ -129,11 +162,17 @@ def _check_arity(node: NodeProto, version: OperatorVersion, where: str) -> None:
 
 
 def _attribute_not_allowed(name: str, version: OperatorVersion) -> str:
+    row = BY_OPERATOR[version.operator]
     if name == "axes":
+        since = row.axes_input_since
         return (
-            "axes is given as an attribute; from opset 18 axes is an input of "
-            f"{OPERATOR}, not an attribute; convert the node or import opset 17"
+            f"axes is given as an attribute; from opset {since} axes is an input of "
+            f"{version.operator}, not an attribute; convert the node or import opset "
+            f"{since - 1}"
         )
-    hint = " (it exists from opset 18 on)" if name in _ATTRIBUTE_TYPES else ""
+    hint = ""
+    if name in _ATTRIBUTE_TYPES:
+        since = row.first(lambda version: name in version.attributes)
+        hint = f" (it exists from opset {since} on)"
     allowed = ", ".join(version.attributes)
     return f"attribute {name!r} is not allowed{hint}; allowed: {allowed}"

@@ -1,4 +1,4 @@
-"""Shape inference of one ReduceSumSquare.
+"""Shape inference of one node that reduces.
 
 May import errors, spec.rules, nodes and tensors only.
 """
@@ -15,15 +15,14 @@ from onnx.shape_inference import InferenceContext
 from halfulp.errors import ArgumentError
 from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.nodes import label, place
-from halfulp.onnx.model.reduce_nodes import axes_values, describe
+from halfulp.onnx.model.reduce_nodes import axes_values, describe, version_at
 from halfulp.onnx.model.tensors import Shape, tensor_facts
+from halfulp.reductions import SUM_SQUARE
 from halfulp.spec.rules import (
-    VERSIONS,
     axes_error,
     check_flag,
     reduced_axes,
     reduced_shape,
-    version_for,
 )
 
 
@@ -32,7 +31,7 @@ def infer_shape(
     axes: Iterable[int] | Literal["unknown"] | None = None,
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
-    opset: int = VERSIONS[-1].since,
+    opset: int = SUM_SQUARE.newest.since,
 ) -> Shape | None:
     """Return the shape of the result of ReduceSumSquare, as far as it is known.
 
@@ -75,12 +74,14 @@ def infer_shape(
     >>> infer_shape((2, "N"), noop_with_empty_axes=1)
     (2, 'N')
     """
-    version = version_for(opset)
+    version = SUM_SQUARE.version_for(opset)
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     if noop and not version.noop_with_empty_axes:
+        since = SUM_SQUARE.first(lambda version: version.noop_with_empty_axes)
         raise ArgumentError(
-            f"noop_with_empty_axes is 1, which {version} lacks; allowed: from opset 18 on"
+            f"noop_with_empty_axes is 1, which {version} lacks; allowed: from opset "
+            f"{since} on"
         )
     if isinstance(axes, str) or axes is None:
         wrong = axes not in ("unknown", None)
@@ -96,7 +97,7 @@ def infer_shape(
             raise ArgumentError(f"shape is {shape!r}; allowed: a sequence or None")
         for size in shape:
             _check_dimension(size)
-    return _shape(shape, axes, keep, noop, "")
+    return result_shape(shape, axes, keep, noop)
 
 
 def _check_dimension(size: object) -> None:
@@ -108,13 +109,20 @@ def _check_dimension(size: object) -> None:
         )
 
 
-def _shape(
+def result_shape(
     shape: Sequence[int | str | None] | None,
     axes: Iterable[int] | Literal["unknown"] | None,
     keepdims: bool,
     noop_with_empty_axes: bool,
-    where: str,
+    where: str = "",
 ) -> Shape | None:
+    """Return what `infer_shape` does, of a node of any operator that reduces.
+
+    Raises
+    ------
+    AxesError
+        If an axis is out of range; `where` is put before its message.
+    """
     known = None if axes is None or isinstance(axes, str) else tuple(axes)
     if shape is None:
         reduces_all = axes != "unknown" and not known and not noop_with_empty_axes
@@ -131,7 +139,7 @@ def _shape(
 
 
 def infer_node(context: InferenceContext, node: NodeProto, opset: int) -> None:
-    """Infer a ReduceSumSquare, with what onnx knows in `context`.
+    """Infer a node that reduces, with what onnx knows in `context`.
 
     Raises
     ------
@@ -145,13 +153,13 @@ def infer_node(context: InferenceContext, node: NodeProto, opset: int) -> None:
         attribute.name: onnx.helper.get_attribute_value(attribute)
         for attribute in node.attribute
     }
-    where = f"{place(node) or describe(label(node), opset)}: "
+    where = f"{place(node) or describe(label(node), version_at(node, opset))}: "
     axes = values.get("axes")
     if context.get_num_inputs() > 1 and context.has_input(1):
         axes = _axes_input(context, where)
     result = TypeProto()
     result.tensor_type.elem_type = data.tensor_type.elem_type
-    shape = _shape(
+    shape = result_shape(
         tensor_facts(data)[2],
         axes,
         check_flag("keepdims", values.get("keepdims", 1), where),

@@ -24,7 +24,7 @@ from halfulp.onnx.model.nodes import (
 )
 from halfulp.onnx.model.open import OpenedModel, Purpose, read_model
 from halfulp.onnx.model.reduce_nodes import (
-    is_reduce,
+    reduction_of,
 )
 from halfulp.onnx.model.scopes import Scope, walk_typed
 from halfulp.onnx.model.structure import check_node, checker_context
@@ -166,7 +166,7 @@ def _check_result(model: ModelProto) -> None:
     def visit(node: NodeProto, scope: Scope, opset: int, path: str) -> None:
         if node.domain in DOMAIN_NAMES and opset:
             here = f"{path}{place(node)}: "
-            if is_reduce(node):
+            if reduction_of(node):
                 check_reduce(node, scope, opset, path)
             check_node(node, contexts[opset], here)
             check_allowed(node, scope, opset, here)

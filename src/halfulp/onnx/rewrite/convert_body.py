@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,9 @@ from halfulp.onnx.model.reduce_nodes import (
     ReduceNode,
     axes_values,
     describe,
-    is_reduce,
     read_node,
+    reduction_of,
+    version_at,
 )
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
@@ -42,7 +44,8 @@ from halfulp.onnx.rewrite.convert_other import adapt_node
 from halfulp.onnx.rewrite.convert_reduction import Axes, FunctionAttribute, convert_reduce
 from halfulp.onnx.rewrite.reports import Conversion, ConvertedNode
 from halfulp.onnx.rewrite.typed_bodies import TypedBody
-from halfulp.spec.rules import OPERATOR, check_type, version_for
+from halfulp.reductions import Reduction
+from halfulp.spec.rules import check_type
 
 
 class BodyConverter:
@@ -122,8 +125,9 @@ class BodyConverter:
             return [node]
         if _constant_name(node) in self._only_axes:
             return [node]
-        if is_reduce(node):
-            return self._convert_reduce(node, scope, here, self._old)
+        row = reduction_of(node)
+        if row:
+            return self._convert_reduce(node, row, scope, here, self._old)
         opsets = self._old, self._new
         converted = adapt_node(node, opsets, scope, self._fresh, f"{here}: ")
         if not (len(converted) == 1 and converted[0] is node):
@@ -140,20 +144,21 @@ class BodyConverter:
         )
 
     def _convert_reduce(
-        self, node: NodeProto, scope: Scope, here: str, old: int
+        self, node: NodeProto, row: Reduction, scope: Scope, here: str, old: int
     ) -> Sequence[NodeProto]:
-        """Return a ReduceSumSquare of opset `old` in the form of the new one."""
-        version = version_for(self._new)
-        if version_for(old) is version:
+        """Return a node of opset `old` that reduces in the form of the new one."""
+        version = row.version_for(self._new)
+        if row.version_for(old) is version:
             return [node]
-        where = f"{describe(here, old)}: "
+        where = f"{describe(here, version_at(node, old))}: "
         said = read_node(node, old, where)
         _, element_type, shape = tensor_facts(scope.types.get(node.input[0]))
         rank = None if shape is None else len(shape)
         if element_type:
             check_type(type_name(element_type), version, where)
         axes = self._read_axes(node, said, scope, where)
-        new, name, fresh = self._new, self._name_axes, self._fresh
+        new, fresh = self._new, self._fresh
+        name = partial(self._name_axes, row)
         converted = convert_reduce(node, said, axes, rank, new, name, fresh, where)
         if said.version.axes == "input":
             self._left.update(node.input[1:])
@@ -184,12 +189,14 @@ class BodyConverter:
             return axes_values(constant, where)
         return self._from_function.get(name)
 
-    def _name_axes(self, axes: tuple[int, ...] | FunctionAttribute) -> str:
+    def _name_axes(
+        self, row: Reduction, axes: tuple[int, ...] | FunctionAttribute
+    ) -> str:
         """Return the name of the one initializer, or Constant node, for `axes`."""
         if axes not in self._axes:
             name = self._axes[axes] = self._fresh("axes")
             if isinstance(axes, FunctionAttribute):
-                self._check_given(axes)
+                self._check_given(row, axes)
                 constant = NodeProto(op_type="Constant", output=[name])
                 constant.attribute.add(
                     name="value_ints", type="INTS", ref_attr_name=axes.attribute
@@ -205,7 +212,7 @@ class BodyConverter:
                 )
         return self._axes[axes]
 
-    def _check_given(self, axes: FunctionAttribute) -> None:
+    def _check_given(self, row: Reduction, axes: FunctionAttribute) -> None:
         """Raise unless the attribute that `axes` are has a value in every call."""
         function = self._body
         assert isinstance(function, FunctionProto)
@@ -220,8 +227,8 @@ class BodyConverter:
             ):
                 raise ModelError(
                     f"{path} calls function {function.name!r} without a value for its "
-                    f"attribute {name!r}, the axes of a {OPERATOR}; allowed in opset "
-                    f"{self._new}: with one"
+                    f"attribute {name!r}, the axes of a {row.operator}; allowed in "
+                    f"opset {self._new}: with one"
                 )
 
     def _versioned(self, nodes: Iterable[NodeProto]) -> str:
@@ -254,13 +261,13 @@ def _versioned(node: NodeProto, opset: int) -> str:
 
 
 def _only_axes(body: Body) -> set[str]:
-    """Return the names of values that serve as axes of a ReduceSumSquare only."""
+    """Return the names of values that serve only as axes of nodes that reduce."""
     axes: set[str] = set()
     others: set[str] = set()
     for each in bodies(body):
         others.update(leaving(each))
         for node in each.node:
-            mine = 1 if is_reduce(node) else len(node.input)
+            mine = 1 if reduction_of(node) else len(node.input)
             others.update(node.input[:mine])
             axes.update(node.input[mine:])
     return axes - others

@@ -1,4 +1,4 @@
-"""Brings one ReduceSumSquare node into the form of another version.
+"""Brings one node that reduces into the form of another version.
 
 May import errors, spec.rules and nodes only.
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.model.reduce_nodes import ReduceNode
-from halfulp.spec.rules import version_for
+from halfulp.onnx.model.reduce_nodes import ReduceNode, version_at
+from halfulp.onnx.model.terms import TERMS, TermInOnnx
+from halfulp.reductions import BY_OPERATOR, PLAIN_SUM
 
 _NOOP = "noop_with_empty_axes"
 
@@ -58,7 +59,7 @@ def convert_reduce(
     fresh: Callable[[str], str],
     where: str,
 ) -> Converted:
-    """Return a ReduceSumSquare node in the form of the version of `opset`.
+    """Return a node that reduces in the form of the version of `opset`.
 
     Parameters
     ----------
@@ -84,9 +85,9 @@ def convert_reduce(
     """
     copy = NodeProto()
     copy.CopyFrom(node)
-    version = version_for(opset)
+    version = version_at(node, opset).version
     if isinstance(axes, tuple):
-        negative = version.since < 11 and min(axes, default=0) < 0
+        negative = not version.negative_axes and min(axes, default=0) < 0
         if negative or version.axes != said.version.axes:
             axes = _written_once(axes, rank, non_negative=negative)
     if version.axes == "input":
@@ -97,7 +98,7 @@ def convert_reduce(
         if isinstance(axes, tuple) and axes != said.axes:
             _set_axes(copy, axes)
         converted = Converted([copy])
-    if isinstance(axes, tuple) and version.since < 11 and min(axes, default=0) < 0:
+    if isinstance(axes, tuple) and not version.negative_axes and min(axes, default=0) < 0:
         return Converted(
             converted.nodes,
             converted.how,
@@ -139,12 +140,15 @@ def _with_attribute(
     where: str,
 ) -> Converted:
     """Return `node`, which may have axes as an input, with an attribute instead."""
+    row = BY_OPERATOR[said.version.operator]
+    assert row.finish == "none"
+    term = TERMS[row.term]
     decided_by_call = any(a.name == _NOOP and a.ref_attr_name for a in node.attribute)
     may_be_noop = decided_by_call or said.noop_with_empty_axes
     if axes is None or (may_be_noop and isinstance(axes, FunctionAttribute)):
-        return _square_and_sum(node, opset, fresh, f"{where}axes are")
+        return _term_and_sum(node, term, opset, fresh, f"{where}axes are")
     if not axes and decided_by_call:
-        return _square_and_sum(node, opset, fresh, f"{where}{_NOOP} is")
+        return _term_and_sum(node, term, opset, fresh, f"{where}{_NOOP} is")
     del node.input[1:]
     _drop(node, _NOOP)
     if axes:
@@ -152,28 +156,33 @@ def _with_attribute(
         return Converted([node], f"{_said(axes)} as an attribute")
     if not said.noop_with_empty_axes:
         return Converted([node], "all axes: no attribute")
-    node.op_type = "Mul"
-    node.input.append(node.input[0])
+    node.op_type = term.operator
+    inputs = term.inputs(node.input[0])
+    del node.input[:]
+    node.input.extend(inputs)
     del node.attribute[:]
-    return Converted([node], "no axes: squares only")
+    return Converted([node], f"no axes: {term.noun}s only")
 
 
-def _square_and_sum(
-    node: NodeProto, opset: int, fresh: Callable[[str], str], what: str
+def _term_and_sum(
+    node: NodeProto,
+    term: TermInOnnx,
+    opset: int,
+    fresh: Callable[[str], str],
+    what: str,
 ) -> Converted:
-    """Return Mul and ReduceSum, which has these inputs and attributes since 13."""
-    if opset < 13:
+    """Return a term and a plain sum, whose axes became an input earlier."""
+    if PLAIN_SUM.version_for(opset).axes == "attribute":
         raise ModelError(
             f"{what} known only when the model runs, which has no form in opset {opset}; "
-            "allowed: from opset 13 on, or a constant"
+            f"allowed: from opset {PLAIN_SUM.axes_input_since} on, or a constant"
         )
-    square = NodeProto(op_type="Mul", domain=node.domain)
-    square.name = f"{node.name}_square" if node.name else ""
-    square.input.extend([node.input[0]] * 2)
-    square.output.append(fresh(f"{node.output[0]}_square"))
-    node.op_type = "ReduceSum"
-    node.input[0] = square.output[0]
-    return Converted([square, node], "axes of run time", exact=False)
+    name = f"{node.name}_{term.noun}" if node.name else ""
+    output = fresh(f"{node.output[0]}_{term.noun}")
+    before = term.node(node.input[0], output, node.domain, name)
+    node.op_type = PLAIN_SUM.operator
+    node.input[0] = output
+    return Converted([before, node], "axes of run time", exact=False)
 
 
 def _set_axes(node: NodeProto, axes: tuple[int, ...] | FunctionAttribute) -> None:

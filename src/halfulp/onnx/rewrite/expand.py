@@ -1,4 +1,4 @@
-"""Makes Mul and ReduceSum, the function body, out of ReduceSumSquare nodes.
+"""Makes their terms and a plain sum, the function body, out of nodes that reduce.
 
 May import bodies, faults, reading, fusing, nodes, rewrite, scopes and tensors only.
 """
@@ -15,12 +15,13 @@ from halfulp.faults import model_errors
 from halfulp.onnx.model.bodies import Body, FreshNames, fresh_names, replace
 from halfulp.onnx.model.nodes import labelled, subgraphs, within
 from halfulp.onnx.model.open import read_model
-from halfulp.onnx.model.reduce_nodes import is_reduce, read_node
+from halfulp.onnx.model.reduce_nodes import read_node, reduction_of
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
-from halfulp.onnx.rewrite.fuse import AXES_INPUT_OF_SUM
+from halfulp.onnx.model.terms import TERMS, TermInOnnx
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
+from halfulp.reductions import PLAIN_SUM
 
 
 def expand(
@@ -105,24 +106,28 @@ class _Expander:
             inner = zip(subgraphs(node), subgraphs(twin), strict=True)
             for (name, graph), (_, typed_graph) in inner:
                 self.expand(graph, typed_graph, scope, within(here, name))
-            if is_reduce(node):
-                reason = self._refusal(node, scope)
+            row = reduction_of(node)
+            if row:
+                assert row.finish == "none"
+                term = TERMS[row.term]
+                reason = self._refusal(node, term, scope)
                 if not reason:
-                    nodes.extend(self._split(node))
-                done = "Mul and ReduceSum"
+                    nodes.extend(self._split(node, term))
+                done = f"{term.operator} and {PLAIN_SUM.operator}"
                 self._candidates.append(Candidate(here, not reason, reason or done))
             nodes.append(node)
         if len(nodes) > len(body.node):
             replace(body.node, nodes)
 
-    def _refusal(self, node: NodeProto, scope: Scope) -> str:
+    def _refusal(self, node: NodeProto, term: TermInOnnx, scope: Scope) -> str:
         """Return why `node` cannot be expanded, else ""."""
-        if self._opset >= AXES_INPUT_OF_SUM:
+        if PLAIN_SUM.version_for(self._opset).axes == "input":
             for attribute in node.attribute:
                 if attribute.name == "axes" and attribute.ref_attr_name:
                     return "the axes are those of a call, which may leave them out"
         known = min(self._opset, onnx.defs.onnx_opset_version())
-        schema = onnx.defs.get_schema("Mul", known)
+        schema = onnx.defs.get_schema(term.operator, known)
+        lacks = f"{term.operator}-{schema.since_version} has no type"
         allowed = set(schema.type_constraints[0].allowed_type_strs)
         _, element_type, _ = tensor_facts(scope.types.get(node.input[0]))
         version = read_node(node, self._opset, "").version
@@ -131,24 +136,18 @@ class _Expander:
         if not missing:
             return ""
         if element_type:
-            return f"Mul-{schema.since_version} has no type {missing[0]}"
-        return (
-            f"the type is unknown, and Mul-{schema.since_version} has no type "
-            f"{' or '.join(missing)}"
-        )
+            return f"{lacks} {missing[0]}"
+        return f"the type is unknown, and {lacks} {' or '.join(missing)}"
 
-    def _split(self, node: NodeProto) -> list[NodeProto]:
-        """Make `node` a ReduceSum; return the nodes that go before it."""
-        square = NodeProto(op_type="Mul", domain=node.domain)
-        square.input.extend([node.input[0]] * 2)
-        square.output.append(self._names.fresh(f"{node.output[0]}.square"))
-        if node.name:
-            square.name = self._names.fresh(f"{node.name}.square")
-        before = [square]
+    def _split(self, node: NodeProto, term: TermInOnnx) -> list[NodeProto]:
+        """Make `node` a plain sum; return the nodes that go before it."""
+        output = self._names.fresh(f"{node.output[0]}.{term.noun}")
+        name = self._names.fresh(f"{node.name}.{term.noun}") if node.name else None
+        before = [term.node(node.input[0], output, node.domain, name)]
         rules = read_node(node, self._opset, "")
-        node.op_type = "ReduceSum"
-        node.input[0] = square.output[0]
-        if rules.version.axes == "input" or self._opset < AXES_INPUT_OF_SUM:
+        node.op_type = PLAIN_SUM.operator
+        node.input[0] = output
+        if rules.version.axes == PLAIN_SUM.version_for(self._opset).axes:
             return before
         for i in reversed(range(len(node.attribute))):
             if node.attribute[i].name == "axes":

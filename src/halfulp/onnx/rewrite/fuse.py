@@ -1,4 +1,4 @@
-"""Makes one ReduceSumSquare node out of a square and a ReduceSum.
+"""Makes one node that reduces out of its term and a plain sum.
 
 May import errors, spec.rules, bodies, faults, reading, nodes, rewrite, scopes and
 tensors only.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import ChainMap
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, NodeProto
@@ -27,12 +28,11 @@ from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.reduce_nodes import axes_values, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
+from halfulp.onnx.model.terms import TERMS
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
-from halfulp.spec.rules import OPERATOR, check_type, version_for
-
-# The first opset whose ReduceSum takes axes as an input.
-AXES_INPUT_OF_SUM = 13
+from halfulp.reductions import PLAIN_SUM, REDUCTIONS, Reduction, Term
+from halfulp.spec.rules import check_type
 
 
 def fuse(
@@ -107,20 +107,23 @@ def fuse(
 
 
 @dataclass(frozen=True, slots=True)
-class _Square:
-    """A node that squares.
+class _TermNode:
+    """A node that makes terms of a reduction.
 
     Attributes
     ----------
     index : int
         Of the node.
     node : NodeProto
+    row : Reduction
+        Which sums such terms.
     refusal : str
         Why it is perhaps none, else "".
     """
 
     index: int
     node: NodeProto
+    row: Reduction
     refusal: str
 
 
@@ -137,16 +140,16 @@ class _Fuser:
         body: Body,
         typed: GraphProto,
         outer: Scope | None,
-        squares: ChainMap[str, _Square | None],
+        terms: ChainMap[str, _TermNode | None],
         path: str,
     ) -> None:
-        """Fuse in `body`; `typed` has the same nodes, `squares` are those around."""
+        """Fuse in `body`; `typed` has the same nodes, `terms` are those around."""
         scope = Scope(outer)
         scope.add_graph(typed)
         inputs = [value.name for value in typed.input]
         scope.constants.update(dict.fromkeys(inputs))
-        squares = squares.new_child(dict.fromkeys(inputs))
-        squares.update(dict.fromkeys(tensor.name for tensor in typed.initializer))
+        terms = terms.new_child(dict.fromkeys(inputs))
+        terms.update(dict.fromkeys(tensor.name for tensor in typed.initializer))
         uses = reads(body)
         ends = set(outputs(body))
         defined: dict[str, int] = {}
@@ -155,27 +158,27 @@ class _Fuser:
         for index, ((here, node), twin) in enumerate(twins):
             inner = zip(subgraphs(node), subgraphs(twin), strict=True)
             for (name, graph), (_, typed_graph) in inner:
-                self.fuse(graph, typed_graph, scope, squares, within(here, name))
+                self.fuse(graph, typed_graph, scope, terms, within(here, name))
             for name in node.output:
                 defined[name] = index
-                squares[name] = _square(index, node, scope) if name else None
-            square = self._summed(node, squares)
-            if square is None:
+                terms[name] = _term_node(index, node, scope) if name else None
+            term = self._summed(node, terms)
+            if term is None:
                 continue
-            output = square.node.output[0]
-            if output not in squares.maps[0]:
-                reason = "the square is computed in a graph around this one"
+            output, noun = term.node.output[0], TERMS[term.row.term].noun
+            if output not in terms.maps[0]:
+                reason = f"the {noun} is computed in a graph around this one"
             elif output in ends:
-                reason = f"the square {output!r} is an output of its graph"
+                reason = f"the {noun} {output!r} is an output of its graph"
             elif uses[output] > 1:
-                reason = f"the square {output!r} is read elsewhere too"
-            elif defined.get(square.node.input[0], -1) > square.index:
+                reason = f"the {noun} {output!r} is read elsewhere too"
+            elif defined.get(term.node.input[0], -1) > term.index:
                 reason = "the data has the name of another value by then"
             else:
-                reason = square.refusal or self._replace(node, square, scope)
+                reason = term.refusal or self._replace(node, term, scope)
             if not reason:
-                gone[square.index] = output
-            done = f"{square.node.op_type} and ReduceSum"
+                gone[term.index] = output
+            done = f"{term.node.op_type} and {PLAIN_SUM.operator}"
             self._candidates.append(Candidate(here, not reason, reason or done))
         if gone:
             kept = [node for i, node in enumerate(body.node) if i not in gone]
@@ -183,23 +186,24 @@ class _Fuser:
             forget_values(body, set(gone.values()))
 
     def _summed(
-        self, node: NodeProto, squares: ChainMap[str, _Square | None]
-    ) -> _Square | None:
-        """Return the square that `node` sums, if it does."""
-        summed = node.op_type == "ReduceSum" and node.domain in DOMAIN_NAMES
-        return squares.get(node.input[0]) if summed else None
+        self, node: NodeProto, terms: ChainMap[str, _TermNode | None]
+    ) -> _TermNode | None:
+        """Return the node whose terms `node` sums, if it does."""
+        summed = node.op_type == PLAIN_SUM.operator and node.domain in DOMAIN_NAMES
+        return terms.get(node.input[0]) if summed else None
 
-    def _replace(self, node: NodeProto, square: _Square, scope: Scope) -> str:
-        """Make the ReduceSum `node` a ReduceSumSquare, or return why not."""
-        version = version_for(self._opset)
-        data = square.node.input[0]
-        freed = set(square.node.input[1:])
+    def _replace(self, node: NodeProto, term: _TermNode, scope: Scope) -> str:
+        """Make the plain sum `node` one that has the terms itself, or return why not."""
+        version = term.row.version_for(self._opset)
+        summed = PLAIN_SUM.version_for(self._opset)
+        data = term.node.input[0]
+        freed = set(term.node.input[1:])
         fused = NodeProto()
         fused.CopyFrom(node)
-        fused.op_type = OPERATOR
+        fused.op_type = term.row.operator
         fused.input[0] = data
         try:
-            if version.axes == "attribute" and self._opset >= AXES_INPUT_OF_SUM:
+            if version.axes == "attribute" and summed.axes == "input":
                 freed.update(node.input[1:])
                 reason = _move_axes(fused, scope)
                 if reason:
@@ -215,12 +219,24 @@ class _Fuser:
         return ""
 
 
-def _square(index: int, node: NodeProto, scope: Scope) -> _Square | None:
-    """Return `node` as a square, if it is one or may be one."""
-    if node.domain not in DOMAIN_NAMES or len(node.input) != 2:
+def _term_node(index: int, node: NodeProto, scope: Scope) -> _TermNode | None:
+    """Return `node` as one that makes terms, if it does or may do so."""
+    if node.domain not in DOMAIN_NAMES:
+        return None
+    for row in REDUCTIONS:
+        if row.finish == "none":
+            refusal = _REFUSALS[row.term](node, scope)
+            if refusal is not None:
+                return _TermNode(index, node, row, refusal)
+    return None
+
+
+def _refusal_of_square(node: NodeProto, scope: Scope) -> str | None:
+    """Return why `node` is perhaps no square, "" if it surely is, None if it is none."""
+    if len(node.input) != 2:
         return None
     if node.op_type == "Mul" and node.input[0] == node.input[1]:
-        return _Square(index, node, "")
+        return ""
     if node.op_type != "Pow":
         return None
     exponent = scope.array(node.input[1])
@@ -228,7 +244,7 @@ def _square(index: int, node: NodeProto, scope: Scope) -> _Square | None:
         _, _, shape = tensor_facts(scope.types.get(node.input[1]))
         if shape and any(size != 1 for size in shape):
             return None
-        return _Square(index, node, "the exponent is known at run time only")
+        return "the exponent is known at run time only"
     if exponent.size != 1 or exponent.item() != 2:
         return None
     _, _, shape = tensor_facts(scope.types.get(node.input[0]))
@@ -236,8 +252,13 @@ def _square(index: int, node: NodeProto, scope: Scope) -> _Square | None:
     if exponent.ndim > (0 if shape is None else len(shape)):
         has = f"the exponent has shape {list(exponent.shape)}, the data "
         has += "unknown rank" if shape is None else f"rank {len(shape)}"
-        return _Square(index, node, f"{has}: Pow may raise the rank")
-    return _Square(index, node, "")
+        return f"{has}: Pow may raise the rank"
+    return ""
+
+
+_REFUSALS: dict[Term, Callable[[NodeProto, Scope], str | None]] = {
+    "square": _refusal_of_square
+}
 
 
 def _move_axes(node: NodeProto, scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""Runs a model: onnx's reference evaluator, with halfulp's ReduceSumSquare.
+"""Runs a model: onnx's reference evaluator, with halfulp's reductions.
 
 May import every module of this package but backend.
 """
@@ -17,11 +17,11 @@ from halfulp.faults import model_errors
 from halfulp.onnx.check.nodes import check_opened, check_types
 from halfulp.onnx.model.bodies import reads
 from halfulp.onnx.model.open import Purpose, open_model, read_model
-from halfulp.onnx.ops import ReduceSumSquare
+from halfulp.onnx.ops import OPERATORS
 from halfulp.onnx.run.gaps import GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap
 from halfulp.onnx.run.inputs import check_inputs
 
-_OPERATORS = [ReduceSumSquare, GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap]
+_OPERATORS = [*OPERATORS, GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap]
 
 
 def run_model(

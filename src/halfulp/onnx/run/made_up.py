@@ -20,7 +20,7 @@ from halfulp.onnx.model.inference import Inference
 from halfulp.onnx.model.initializers import constants
 from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.model.open import Purpose
-from halfulp.onnx.model.reduce_nodes import is_reduce
+from halfulp.onnx.model.reduce_nodes import reduction_of
 from halfulp.onnx.model.tensors import known_rank
 
 KINDS = ("small integers", "random numbers", "special values")
@@ -71,7 +71,7 @@ class InputMaker:
         self._axes = {
             node.input[1]: _rank(types.get(node.input[0]))
             for _, node in walk(model.graph.node)
-            if is_reduce(node) and len(node.input) > 1
+            if reduction_of(node) and len(node.input) > 1
         }
 
     def make(self, kind: str, *seed: int) -> tuple[dict[str, Any], dict[str, int]]:
