@@ -32,7 +32,8 @@ constexpr SumFormat sum_format(Term term, const Format& format) {
   if (!format.is_float) return {0, 8 * degree * format.bytes, 3, 2};
   const int exponent = degree * format.least_exponent();
   const int term_bits = degree * (format.emax + 1) - exponent;
-  const int digits = (term_bits + 63 + 2 + 63) / 64;
+  // Three at least, which add_shifted takes.
+  const int digits = std::max(3, (term_bits + 63 + 2 + 63) / 64);
   return {exponent, term_bits, digits, digits};
 }
 
@@ -150,6 +151,7 @@ void add_terms(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
 // of 32-bit elements is always below. For integers `more` may have a third digit.
 inline void add_to_stored(Term term, const Format& format, std::uint64_t* stored,
                           const std::uint64_t* more, std::uint64_t third = 0) {
+  static_assert(!any_is_signed(), "sums never decrease, and infinite ones are alike");
   const SumFormat sum = sum_format(term, format);
   if (!format.is_float) {
     std::uint64_t low;
