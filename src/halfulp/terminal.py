@@ -137,6 +137,13 @@ def print_line(console: Console, text: str, indent: int = 0, style: str = "") ->
         console.print(Text(" " * indent + line, style), soft_wrap=True)
 
 
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines, wrapped as `print_line` does, each with the indent that it has."""
+    for line in lines:
+        text = line.lstrip()
+        print_line(console, text, len(line) - len(text))
+
+
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a table as CSV, None as nothing. A newline in a cell is quoted, not cut."""
     text = io.StringIO()

@@ -21,7 +21,7 @@ _MODEL = Path(__file__).parents[1] / "cases/exported/torch_pow_18.onnx"
 # that is run before the command and that is the command, whose value is an exit code.
 _SERVER = """
 import contextlib, io, json, os, resource, signal, sys
-import halfulp.cli, halfulp.commands.run, halfulp.engines, halfulp.onnx
+import halfulp.cli, halfulp.commands.run, halfulp.commands.engines, halfulp.onnx
 import halfulp.onnxruntime, onnx.shape_inference, rich.table
 from halfulp.cli import main
 with contextlib.redirect_stdout(io.StringIO()):

@@ -1,7 +1,6 @@
 """``halfulp convert``: a model in another opset.
 
-May import errors, limits, reductions, terminal, output and, within the command,
-halfulp.onnx.
+May import output, reductions, terminal and, within the command, halfulp.onnx.
 """
 
 from __future__ import annotations
@@ -9,17 +8,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from halfulp import limits
 from halfulp.commands.arguments import Model
-from halfulp.commands.verified import Verify, verified, verified_lines
+from halfulp.commands.rewriting import Rewritten, Verify, open_source, save, saved_lines
 from halfulp.output import STDIO
 from halfulp.reductions import reduction_named
-from halfulp.terminal import AsJson, check_forms, open_console, print_line, printable
+from halfulp.terminal import AsJson, check_forms, open_console, print_lines, printable
 
 
 def convert(
@@ -27,16 +24,7 @@ def convert(
     opset: Annotated[
         int, typer.Option("--opset", metavar="N", help="The opset wanted, from 1 on.")
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="Write the model there, in the format of its ending. It "
-            "may be MODEL itself; - is stdout.",
-        ),
-    ],
+    output: Rewritten,
     verify: Verify = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,20 +37,10 @@ def convert(
     """
     from dataclasses import asdict
 
-    from halfulp.onnx.model.data_files import (
-        data_files,
-        open_to_rewrite,
-        save_beside_data,
-    )
-    from halfulp.onnx.model.files import MODEL_ENDINGS
     from halfulp.onnx.rewrite.convert import convert as convert_model
-    from halfulp.output import Output, check_outputs
 
     check_forms(as_json, False, output)
-    limits.look_at(model)
-    wanted = Output("--output", output, MODEL_ENDINGS, replaces=model)
-    check_outputs([wanted], [model], lambda: data_files(model))
-    source = open_to_rewrite(model)
+    source = open_source(model, output)
     done = convert_model(source, opset)
     facts: dict[str, Any] = {
         "model": str(model),
@@ -73,16 +51,12 @@ def convert(
         "changes": [asdict(change) for change in done.changes],
         "warnings": done.warnings,
     }
-    if verify:
-        exact = all(change.exact for change in done.changes)
-        facts["verified"] = verified(model, source, done.model, exact)
-    facts["copied"] = [str(f) for f in save_beside_data(output, done.model, model)]
+    exact = all(change.exact for change in done.changes) if verify else None
+    save(facts, model, output, (source, done.model), exact)
     if as_json:
         print(json.dumps(facts))
     else:
-        console = open_console(stderr=output == STDIO)
-        for line in _lines(facts):
-            print_line(console, printable(line.lstrip()), len(line) - len(line.lstrip()))
+        print_lines(open_console(stderr=output == STDIO), map(printable, _lines(facts)))
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
@@ -103,6 +77,4 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     rounded = sum(not change["exact"] for change in facts["changes"])
     if rounded:
         yield f"warning: squares and sums of {rounded} are rounded by the runtime now"
-    yield from (f"copied its data to {copy}" for copy in facts["copied"])
-    if "verified" in facts:
-        yield from verified_lines(facts["verified"])
+    yield from saved_lines(facts)

@@ -1,6 +1,6 @@
 """The commands ``halfulp fuse`` and ``halfulp expand``.
 
-May import limits, terminal and, within functions, output, onnx and rich.
+May import output, terminal and rich and, within functions, halfulp.onnx.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 
-from halfulp import limits
 from halfulp.commands.arguments import Model
-from halfulp.commands.verified import Verify, verified, verified_lines
+from halfulp.commands.rewriting import Rewritten, Verify, open_source, save, saved_lines
 from halfulp.output import STDIO
 from halfulp.terminal import (
     AsCsv,
@@ -25,6 +23,7 @@ from halfulp.terminal import (
     new_table,
     open_console,
     print_line,
+    print_lines,
     print_table,
     printable,
 )
@@ -34,21 +33,10 @@ if TYPE_CHECKING:
 
     from halfulp.onnx.rewrite import RewriteReport
 
-_Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="OUT",
-        help="Write the model there, in the format of its ending. It may be MODEL "
-        "itself; - is stdout.",
-    ),
-]
-
 
 def fuse(
     model: Model,
-    output: _Output,
+    output: Rewritten,
     verify: Verify = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -67,7 +55,7 @@ def fuse(
 
 def expand(
     model: Model,
-    output: _Output,
+    output: Rewritten,
     verify: Verify = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -89,26 +77,12 @@ def _rewrite(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    from halfulp.onnx.model.data_files import (
-        data_files,
-        open_to_rewrite,
-        save_beside_data,
-    )
-    from halfulp.onnx.model.files import MODEL_ENDINGS
-    from halfulp.output import Output, check_outputs
-
     check_forms(as_json, as_csv, output)
-    limits.look_at(path)
-    wanted = Output("--output", output, MODEL_ENDINGS, replaces=path)
-    check_outputs([wanted], [path], lambda: data_files(path))
-    source = open_to_rewrite(path)
+    source = open_source(path, output)
     model, report = rewritten(source)
     facts = {"output": str(output), **report.as_dict()}
-    if verify:
-        # Squares and sums are rounded otherwise where they are two nodes.
-        facts["verified"] = verified(path, source, model, exact=not report.done)
-    copied = save_beside_data(output, model, path)
-    facts["copied"] = list(map(str, copied))
+    # Squares and sums are rounded otherwise where they are two nodes.
+    save(facts, path, output, (source, model), not report.done if verify else None)
     if as_json:
         print(json.dumps(facts))
     elif as_csv:
@@ -117,10 +91,7 @@ def _rewrite(
     else:
         console = open_console(stderr=output == STDIO)
         _show(report, console)
-        for copy in copied:
-            print_line(console, printable(f"copied its data to {copy}"))
-        for line in verified_lines(facts["verified"]) if verify else ():
-            print_line(console, printable(line.lstrip()), len(line) - len(line.lstrip()))
+        print_lines(console, map(printable, saved_lines(facts)))
 
 
 def _show(report: RewriteReport, console: Console) -> None:

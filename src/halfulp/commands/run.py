@@ -35,7 +35,7 @@ from halfulp.terminal import (
 )
 
 if TYPE_CHECKING:
-    from halfulp.engines import OpenModel
+    from halfulp.commands.engines import OpenModel
 
 # Made-up sizes or indices may not fit what the model does with them.
 _TRIALS = 10
@@ -97,7 +97,7 @@ def run(
 
     Example:  halfulp run model.onnx --input x=x.npy --output y.npz
     """
-    from halfulp.engines import OpenModel, check_engine
+    from halfulp.commands.engines import OpenModel, check_engine
     from halfulp.onnx.model.data_files import data_files
     from halfulp.onnx.model.files import given_model
     from halfulp.onnx.run.array_files import ExpectedArrays, declared_sizes, save_arrays

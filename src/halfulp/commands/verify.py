@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ import typer
 
 from halfulp.errors import ArgumentError
 from halfulp.output import STDIO, Output, check_outputs, write_whole, written
-from halfulp.terminal import open_console, print_line, print_table
+from halfulp.terminal import open_console, print_line, print_lines, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -228,7 +228,7 @@ def _show(runs: Sequence[Run], console: Console) -> None:
         lines = list(report.examples(run))
         if lines:
             console.print(f"\n{run.backend}, the first case of each verdict:")
-        _print_lines(console, lines)
+        print_lines(console, lines)
     if not all(run.exact for run in runs):
         console.print()
         print_line(console, "--case NAME runs a case again, and tells all about it.")
@@ -241,13 +241,7 @@ def _show_details(runs: Sequence[Run], console: Console) -> None:
     for run in runs:
         for result in run.results:
             console.print(f"{run.backend}: {result.case.name}")
-            _print_lines(console, report.details(result))
-
-
-def _print_lines(console: Console, lines: Iterable[str]) -> None:
-    for line in lines:
-        text = line.lstrip()
-        print_line(console, text, len(line) - len(text))
+            print_lines(console, report.details(result))
 
 
 def _command(

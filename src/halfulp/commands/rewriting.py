@@ -1,6 +1,7 @@
-"""The option --verify of the commands that rewrite a model.
+"""What the commands that rewrite a model share: OUT, --verify, and the way from to.
 
-May import limits and, within functions, engines, errors and onnx.verify.
+May import limits and output and, within functions, engines, errors and
+halfulp.onnx.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from halfulp import limits
+from halfulp.output import Output, check_outputs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -27,6 +29,62 @@ Verify = Annotated[
 ]
 
 
+Rewritten = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="Write the model there, in the format of its ending. It may be MODEL "
+        "itself; - is stdout.",
+    ),
+]
+
+
+def open_source(path: Path, output: Path) -> ModelProto:
+    """Open a model to be rewritten, after all that can be said against its output."""
+    from halfulp.onnx.model.data_files import data_files, open_to_rewrite
+    from halfulp.onnx.model.files import MODEL_ENDINGS
+
+    limits.look_at(path)
+    wanted = Output("--output", output, MODEL_ENDINGS, replaces=path)
+    check_outputs([wanted], [path], lambda: data_files(path))
+    return open_to_rewrite(path)
+
+
+def save(
+    facts: dict[str, Any],
+    path: Path,
+    output: Path,
+    models: tuple[ModelProto, ModelProto],
+    exact: bool | None,
+) -> None:
+    """Save a model that was rewritten; note in `facts` what else was done.
+
+    Parameters
+    ----------
+    facts : dict
+        Gets ``verified``, as of `verified`, and ``copied``, the paths of data.
+    path, output : pathlib.Path
+    models : tuple of onnx.ModelProto
+        Before and after.
+    exact : bool or None
+        As `verified` takes it; None for no verifying.
+    """
+    from halfulp.onnx.model.data_files import save_beside_data
+
+    if exact is not None:
+        facts["verified"] = verified(path, *models, exact)
+    facts["copied"] = [str(file) for file in save_beside_data(output, models[1], path)]
+
+
+def saved_lines(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield what to print of what `save` noted."""
+    yield from (f"copied its data to {copy}" for copy in facts["copied"])
+    if "verified" in facts:
+        yield from _verified_lines(facts["verified"])
+
+
 def verified(
     path: Path, before: ModelProto, after: ModelProto, exact: bool
 ) -> dict[str, Any]:
@@ -34,7 +92,7 @@ def verified(
 
     Models that the reference evaluator does not run, ONNX Runtime may.
     """
-    from halfulp.engines import RuntimeModel
+    from halfulp.commands.engines import RuntimeModel
     from halfulp.errors import EngineError
     from halfulp.onnx.model.data_files import with_data
     from halfulp.onnx.run.equivalence import NotComparableError, verify
@@ -53,7 +111,7 @@ def verified(
     return facts
 
 
-def verified_lines(verified: dict[str, Any]) -> Iterator[str]:
+def _verified_lines(verified: dict[str, Any]) -> Iterator[str]:
     """Yield what to print of `halfulp.onnx.run.equivalence.verify`."""
     values = ", ".join(verified["values"])
     yield f"ran both {verified['runs']} times in {verified['engine']} on {values}:"

@@ -15,7 +15,7 @@ import pytest
 
 import halfulp
 from halfulp.cli import main
-from halfulp.commands.verified import verified
+from halfulp.commands.rewriting import verified
 from onnx_models import DATA, DTYPES, reduce_model, report_array, report_model, reports
 from oracle import arrays, assert_same_bits, expected
 
