@@ -1,6 +1,6 @@
 """The commands ``halfulp bench``, ``bench accuracy`` and ``bench onnxruntime``.
 
-May import errors, output and terminal at once and, within a command, halfulp.bench.
+May import errors, output, reports and terminal at once and, in a command, halfulp.bench.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from halfulp.commands.reports import Reports
 from halfulp.errors import ArgumentError
 from halfulp.output import STDIO
 from halfulp.terminal import csv_text, open_console, print_table
@@ -99,9 +100,8 @@ def speed(
     from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, TYPES
     from halfulp.bench.machine import core_count
 
-    _check_outputs(as_json, as_csv, plot, markdown, saved)
-    if saved:
-        _finish(_load(saved, "speed"), as_json, as_csv, plot, markdown)
+    reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
+    if _shown("speed", saved, reports):
         return
     chosen_cells = _choose("cell", cells, CELLS, QUICK_CELLS if quick else CELLS)
     chosen_types = _choose("type", types, TYPES, QUICK_TYPES if quick else TYPES)
@@ -137,7 +137,7 @@ def speed(
     benchmark.rows = _rows("speed", jobs, options)
     if memory:
         _add_memory(benchmark, max(counts))
-    _finish(benchmark, as_json, as_csv, plot, markdown)
+    _show(benchmark, reports)
 
 
 @app.command()
@@ -158,9 +158,8 @@ def accuracy(
     """
     from halfulp.bench.accuracy import ACCURACY_TYPES, DISTRIBUTIONS
 
-    _check_outputs(as_json, as_csv, plot, markdown, [saved] if saved else None)
-    if saved is not None:
-        _finish(_load([saved], "accuracy"), as_json, as_csv, plot, markdown)
+    reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
+    if _shown("accuracy", [saved] if saved else None, reports):
         return
     jobs = [
         {"type": name, "values": values, "n": 10**digits}
@@ -176,7 +175,7 @@ def accuracy(
     )
     benchmark = _start("accuracy", command, chosen_peers)
     benchmark.rows = _rows("accuracy", jobs, options)
-    _finish(benchmark, as_json, as_csv, plot, markdown)
+    _show(benchmark, reports)
 
 
 @app.command()
@@ -202,9 +201,8 @@ def onnxruntime(
     from halfulp.bench.results import RUNTIME
     from halfulp.bench.sessions import SESSION_CELLS, SESSION_TYPES
 
-    _check_outputs(as_json, as_csv, plot, markdown, saved)
-    if saved:
-        _finish(_load(saved, "onnxruntime"), as_json, as_csv, plot, markdown)
+    reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
+    if _shown("onnxruntime", saved, reports):
         return
     quick_types = [name for name in QUICK_TYPES if name in SESSION_TYPES]
     counts = _thread_counts(threads or ("1" if quick else "1,all"), core_count())
@@ -226,7 +224,7 @@ def onnxruntime(
     peers = [peer for peer in PEERS if peer.name == RUNTIME]
     benchmark = _start("onnxruntime", command, peers, effort=effort)
     benchmark.rows = _rows("onnxruntime", jobs, {"effort": effort})
-    _finish(benchmark, as_json, as_csv, plot, markdown)
+    _show(benchmark, reports)
 
 
 def _choose(
@@ -279,38 +277,21 @@ def _command(start: str, options: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def _check_outputs(
-    as_json: Path | None,
-    as_csv: Path | None,
-    plot: Path | None,
-    markdown: Path | None,
-    saved: Sequence[Path] | None,
-) -> None:
-    """Find out what cannot be written before minutes of measuring."""
-    from halfulp.output import Output, check_outputs
-
-    given = (
-        ("--json", as_json, (".json",)),
-        ("--csv", as_csv, (".csv",)),
-        ("--plot", plot, (".svg",)),
-        ("--markdown", markdown, (".md", ".markdown")),
-    )
-    outputs = [
-        Output(option, path, ends, text=True) for option, path, ends in given if path
-    ]
-    check_outputs(outputs, saved or ())
-
-
-def _load(paths: Sequence[Path], kind: str) -> Benchmark:
+def _shown(kind: str, saved: Sequence[Path] | None, reports: Reports) -> bool:
+    """Show what was saved, if so; before minutes of measuring, check what is written."""
     from halfulp.bench.results import joined, load
 
-    runs = [load(path) for path in paths]
-    for path, benchmark in zip(paths, runs, strict=True):
+    reports.check(saved or ())
+    if not saved:
+        return False
+    runs = [load(path) for path in saved]
+    for path, benchmark in zip(saved, runs, strict=True):
         if benchmark.kind != kind:
             raise ArgumentError(
                 f"{str(path)!r} holds a run of {benchmark.kind}; allowed: {kind}"
             )
-    return joined(runs) if len(runs) > 1 else runs[0]
+    _show(joined(runs) if len(runs) > 1 else runs[0], reports)
+    return True
 
 
 def _start(kind: str, command: str, peers: Sequence[Peer], **settings: Any) -> Benchmark:
@@ -358,33 +339,23 @@ def _watched(jobs: Sequence[Mapping[str, Any]], answered: Iterable[Any]) -> Iter
             progress.advance(task)
 
 
-def _finish(
-    benchmark: Benchmark,
-    as_json: Path | None,
-    as_csv: Path | None,
-    plot: Path | None,
-    markdown: Path | None,
-) -> None:
+def _show(benchmark: Benchmark, reports: Reports) -> None:
     """Show a benchmark and write the files that were asked for."""
     from halfulp.bench import report
     from halfulp.bench.plot import draw
     from halfulp.bench.results import to_json
-    from halfulp.output import write_whole
 
     tables = report.tables(benchmark)
-    if as_json is not None:
-        write_whole(as_json, to_json(benchmark).encode())
-    if as_csv is not None:
-        rows = [(table.title, *row) for table in tables for row in table.rows]
-        write_whole(as_csv, csv_text(("table", *tables[0].head), rows).encode())
-    if markdown is not None:
-        picture = ""
-        if plot not in (None, STDIO) and markdown != STDIO:
-            picture = os.path.relpath(plot, markdown.parent)
-        write_whole(markdown, report.markdown(benchmark, picture).encode())
-    if plot is not None:
-        write_whole(plot, draw(benchmark).encode())
-    console = open_console(stderr=STDIO in (as_json, as_csv, plot, markdown))
+    rows = [(table.title, *row) for table in tables for row in table.rows]
+    plot, markdown = (reports.paths.get(name, STDIO) for name in ("plot", "markdown"))
+    picture = "" if STDIO in (plot, markdown) else os.path.relpath(plot, markdown.parent)
+    reports.write(
+        json=lambda: to_json(benchmark),
+        csv=lambda: csv_text(("table", *tables[0].head), rows),
+        markdown=lambda: report.markdown(benchmark, picture),
+        plot=lambda: draw(benchmark),
+    )
+    console = open_console(stderr=reports.on_stdout)
     if benchmark.kind != "accuracy":
         tables.append(report.goal_table(benchmark))
     for table in tables:

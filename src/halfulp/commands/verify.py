@@ -1,21 +1,22 @@
 """The command ``halfulp verify``.
 
-May import errors, output, terminal and, within the command, halfulp.conformance.
-Imports typer.
+May import errors, output, reports, terminal and, within the command,
+halfulp.conformance.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfulp.commands.reports import Reports
 from halfulp.errors import ArgumentError
-from halfulp.output import STDIO, Output, check_outputs, write_whole, written
+from halfulp.output import Output, written
 from halfulp.terminal import open_console, print_line, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 
 # More processes than that gain little, and some backends are large.
 _MOST_JOBS = 4
-
-_ENDINGS = {
-    "--json": (".json",),
-    "--csv": (".csv",),
-    "--html": (".html", ".htm"),
-    "--junit": (".xml",),
-    "--markdown": (".md", ".markdown"),
-}
 
 
 def verify(
@@ -123,14 +116,8 @@ def verify(
     names = list(dict.fromkeys(backends or ()))
     for name in names:
         check_backend(name)
-    given = {"--json": as_json, "--csv": as_csv, "--html": html, "--junit": junit}
-    given["--markdown"] = markdown
-    outputs = [
-        Output(option, path, _ENDINGS[option], text=True)
-        for option, path in given.items()
-        if path is not None
-    ]
-    if not names and (outputs or not (as_list or export)):
+    reports = Reports(json=as_json, csv=as_csv, html=html, junit=junit, markdown=markdown)
+    if not names and (reports.paths or not (as_list or export)):
         raise ArgumentError("BACKEND is missing; halfulp verify --help lists them")
     if not time_limit > 0:
         raise ArgumentError(f"--time-limit is {time_limit:g}; allowed: more than 0")
@@ -138,8 +125,7 @@ def verify(
         raise ArgumentError(f"--jobs is {jobs}; allowed: 1 to 256")
     if export is not None:
         check_folder(export)
-        outputs.append(Output("--export", export, folder=True))
-    check_outputs(outputs)
+    reports.check(others=[Output("--export", export, folder=True)] if export else [])
     if named and (quick or pattern):
         raise ArgumentError("--case names all cases; allowed: without --quick and -k")
     cases = find(dict.fromkeys(named)) if named else choose(pattern)
@@ -158,12 +144,12 @@ def verify(
         return
     jobs = jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS)
     runs = _run(names, cases, time_limit, jobs)
-    console = open_console(stderr=STDIO in given.values())
+    console = open_console(stderr=reports.on_stdout)
     if named:
         _show_details(runs, console)
     else:
         _show(runs, console)
-    _write(runs, _command(names, quick, pattern, named or ()), given)
+    _write(runs, _command(names, quick, pattern, named or ()), reports)
     if not all(run.exact for run in runs):
         raise typer.Exit(1)
 
@@ -195,23 +181,20 @@ def _run(
     return runs
 
 
-def _write(runs: list[Run], command: str, files: Mapping[str, Path | None]) -> None:
+def _write(runs: list[Run], command: str, reports: Reports) -> None:
     """Write the files that were asked for."""
     from halfulp.conformance.report.data import to_csv, to_json
     from halfulp.conformance.report.junit import junit
     from halfulp.conformance.report.markdown import markdown
     from halfulp.conformance.report.page import page
 
-    contents: dict[str, Callable[[], bytes]] = {
-        "--json": lambda: to_json(runs).encode(),
-        "--csv": lambda: to_csv(runs).encode(),
-        "--html": lambda: page(runs, command).encode(),
-        "--junit": lambda: junit(runs),
-        "--markdown": lambda: markdown(runs, command).encode(),
-    }
-    for option, path in files.items():
-        if path is not None:
-            write_whole(path, contents[option]())
+    reports.write(
+        json=lambda: to_json(runs),
+        csv=lambda: to_csv(runs),
+        html=lambda: page(runs, command),
+        junit=lambda: junit(runs),
+        markdown=lambda: markdown(runs, command),
+    )
 
 
 def _show(runs: Sequence[Run], console: Console) -> None:
