@@ -1,7 +1,7 @@
 """ReduceSumSquare inside ONNX Runtime.
 
 May import arrays, element_types, errors, reductions and the native core only; and the
-package onnxruntime, onnx and onnx.nodes, when a function needs them.
+package onnxruntime, onnx and onnx.model, when a function needs them.
 """
 
 from __future__ import annotations

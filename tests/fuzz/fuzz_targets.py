@@ -31,7 +31,7 @@ from halfulp.cli import main
 from halfulp.onnx import check_model, convert_opset, expand, fuse, infer_shapes
 from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.run.array_files import load_array
-from halfulp.onnx.run.evaluate import PreparedModel
+from halfulp.onnx.run.evaluate import ReferenceModel
 from hostile_graphs import FEEDS, nested_graphs
 from hostile_graphs import functions as hostile_functions
 from hostile_nodes import hostile_node
@@ -105,7 +105,7 @@ def axes(data: bytes) -> None:
 def model(data: bytes) -> None:
     """A model: read, checked, and run where that cannot take long."""
     with suppress(halfulp.HalfulpError):
-        prepared = PreparedModel(data)
+        prepared = ReferenceModel(data)
         prepared.check()
         proto = onnx.load_model_from_string(data)
         bodies = [proto.graph, *proto.functions]
@@ -170,7 +170,7 @@ def functions(data: bytes) -> None:
     if result is not None:
         with suppress(Exception):
             inlined = onnx.inliner.inline_local_functions(proto)
-            _agree("inlined", result, PreparedModel(inlined).run({"x": FEEDS["x"]}))
+            _agree("inlined", result, ReferenceModel(inlined).run({"x": FEEDS["x"]}))
 
 
 def _same(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | None:
@@ -178,10 +178,10 @@ def _same(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | Non
     others = _look(proto)
     result = None
     with suppress(halfulp.HalfulpError):
-        result = PreparedModel(proto).run(feeds)
+        result = ReferenceModel(proto).run(feeds)
     if result is not None:
         for name, other in others.items():
-            _agree(name, result, PreparedModel(other).run(feeds))
+            _agree(name, result, ReferenceModel(other).run(feeds))
         inferred = others.get("infer_shapes", proto)
         for value in inferred.graph.output:
             _fits(value, result[value.name])

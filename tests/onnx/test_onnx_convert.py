@@ -20,7 +20,7 @@ from halfulp.onnx import convert_opset, infer_shapes, run_model
 from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.rewrite import version_steps
 from halfulp.onnx.rewrite.convert import convert
-from halfulp.onnx.run.equivalence import verify
+from halfulp.onnx.run.equivalence import compare_models
 from halfulp.reductions import SUM_SQUARE
 from onnx_models import (
     DTYPES,
@@ -727,7 +727,7 @@ def test_random_models_keep_every_bit_there_and_back(data: Any) -> None:
 
 def test_verify_tells_what_was_compared() -> None:
     proto = placed("if", 18, axes=[1], form="const")
-    facts = verify(proto, convert_opset(proto, 13))
+    facts = compare_models(proto, convert_opset(proto, 13))
     assert facts["runs"] == 6
     assert facts["values"] == ["small integers", "random numbers", "special values"]
     assert facts["inputs"]["x"] == {"type": "float", "shapes": [[2, 3, 4]]}
@@ -759,9 +759,9 @@ def test_verify_finds_what_a_conversion_changed(change: str) -> None:
     with pytest.raises(
         halfulp.ModelError, match=r"the conversion changes the.*'reduced'"
     ):
-        verify(proto, result)
+        compare_models(proto, result)
     if change == "last bit":
-        facts = verify(proto, result, exact=False)["outputs"]["reduced"]
+        facts = compare_models(proto, result, exact=False)["outputs"]["reduced"]
         assert facts["agree"] < facts["of"]
 
 
@@ -769,7 +769,7 @@ def test_verify_finds_what_a_conversion_changed(change: str) -> None:
 def test_verify_makes_up_axes_of_run_time(form: str) -> None:
     proto = placed("if", 18, axes=[1], form=form)
     result = convert_opset(proto, 13)
-    facts = verify(proto, result, exact=False)
+    facts = compare_models(proto, result, exact=False)
     assert facts["runs"] == 6
     assert facts["inputs"]["axes"]["type"] == "int64"
 
@@ -780,7 +780,7 @@ def test_verify_makes_up_every_type() -> None:
         for i, name in enumerate([*DTYPES, "bool", "string", "int8", "float8e5m2"], 1)
     )
     proto = model(f"({declared}) => (y) {{ y = ReduceSumSquare(x3) }}")
-    facts = verify(proto, convert_opset(proto, 13))
+    facts = compare_models(proto, convert_opset(proto, 13))
     assert facts["runs"] == 6
     assert len(facts["inputs"]) == 12
 
@@ -801,7 +801,7 @@ def test_verify_makes_up_every_type() -> None:
 def test_verify_says_why_nothing_was_compared(text: str, message: str) -> None:
     proto = model(text)
     with pytest.raises(halfulp.ModelError, match=f"cannot be verified: .*{message}"):
-        verify(proto, proto)
+        compare_models(proto, proto)
 
 
 @pytest.fixture

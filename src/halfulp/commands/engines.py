@@ -1,7 +1,7 @@
 """Which engine runs a model: ONNX Runtime, or onnx's reference evaluator.
 
-May import errors, faults, spec.rules, the module onnxruntime of halfulp and, of onnx,
-evaluate, files, inputs, survey and validate. ReduceSumSquare runs in halfulp with either.
+May import errors, faults, spec.rules, the module onnxruntime of halfulp and, of onnx, the
+rooms model, check and run. ReduceSumSquare runs in halfulp with either.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from halfulp.onnx.check.nodes import check_opened, check_types
 from halfulp.onnx.model.files import is_binary, load_model
 from halfulp.onnx.model.open import Purpose, copies, open_model
 from halfulp.onnx.model.reduce_nodes import names_reduction
-from halfulp.onnx.run.evaluate import PreparedModel
+from halfulp.onnx.run.evaluate import ReferenceModel
 from halfulp.onnx.run.inputs import check_inputs
 
 ENGINES = ("onnxruntime", "reference")
@@ -60,7 +60,7 @@ def check_engine(name: str | None) -> None:
         raise ArgumentError(f"--engine is {name!r}; allowed: {' or '.join(ENGINES)}")
 
 
-class OpenModel:
+class ReadyModel:
     """A model that is ready to run in an engine.
 
     Our operator is checked first, whatever the engine; the rest is up to the engine.
@@ -91,9 +91,9 @@ class OpenModel:
 
     def __init__(self, model: Path | bytes | ModelProto, name: str | None) -> None:
         self._model, self._name = model, name
-        self._opened: RuntimeModel | PreparedModel
+        self._opened: RuntimeModel | ReferenceModel
         if name == "reference":
-            self._opened = PreparedModel(model)
+            self._opened = ReferenceModel(model)
             return
         try:
             self._opened = RuntimeModel(model)
@@ -102,7 +102,7 @@ class OpenModel:
         except HalfulpError:
             if name is not None:
                 raise
-            self._opened = PreparedModel(model)
+            self._opened = ReferenceModel(model)
 
     @property
     def inputs(self) -> Sequence[ValueInfoProto]:
@@ -142,10 +142,10 @@ class OpenModel:
         except ArgumentError:
             raise
         except HalfulpError as error:
-            if self._name is not None or isinstance(self._opened, PreparedModel):
+            if self._name is not None or isinstance(self._opened, ReferenceModel):
                 raise
             try:
-                self._opened = PreparedModel(self._model)
+                self._opened = ReferenceModel(self._model)
             except HalfulpError:
                 raise error from None
         return self._run(choices)

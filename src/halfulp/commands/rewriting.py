@@ -43,13 +43,13 @@ Rewritten = Annotated[
 
 def open_source(path: Path, output: Path) -> ModelProto:
     """Open a model to be rewritten, after all that can be said against its output."""
-    from halfulp.onnx.model.data_files import data_files, open_to_rewrite
+    from halfulp.onnx.model.data_files import data_files, load_to_rewrite
     from halfulp.onnx.model.files import MODEL_ENDINGS
 
     limits.look_at(path)
     wanted = Output("--output", output, MODEL_ENDINGS, replaces=path)
     check_outputs([wanted], [path], lambda: data_files(path))
-    return open_to_rewrite(path)
+    return load_to_rewrite(path)
 
 
 def save(
@@ -88,22 +88,22 @@ def saved_lines(facts: dict[str, Any]) -> Iterator[str]:
 def verified(
     path: Path, before: ModelProto, after: ModelProto, exact: bool
 ) -> dict[str, Any]:
-    """Return what `halfulp.onnx.run.equivalence.verify` does, and ``engine``.
+    """Return what `halfulp.onnx.run.equivalence.compare_models` does, and ``engine``.
 
     Models that the reference evaluator does not run, ONNX Runtime may.
     """
     from halfulp.commands.engines import RuntimeModel
     from halfulp.errors import EngineError
     from halfulp.onnx.model.data_files import with_data
-    from halfulp.onnx.run.equivalence import NotComparableError, verify
+    from halfulp.onnx.run.equivalence import NotComparableError, compare_models
 
     limits.run(path)
     before, after = with_data(before, path), with_data(after, path)
     try:
-        facts = verify(before, after, exact=exact) | {"engine": "reference"}
+        facts = compare_models(before, after, exact=exact) | {"engine": "reference"}
     except NotComparableError as error:
         try:
-            facts = verify(before, after, exact=exact, open_model=RuntimeModel)
+            facts = compare_models(before, after, exact=exact, engine=RuntimeModel)
         except (NotComparableError, EngineError):
             raise error from None
         facts["engine"] = "onnxruntime"
@@ -112,7 +112,7 @@ def verified(
 
 
 def _verified_lines(verified: dict[str, Any]) -> Iterator[str]:
-    """Yield what to print of `halfulp.onnx.run.equivalence.verify`."""
+    """Yield what to print of `halfulp.onnx.run.equivalence.compare_models`."""
     values = ", ".join(verified["values"])
     yield f"ran both {verified['runs']} times in {verified['engine']} on {values}:"
     for name, noted in verified["inputs"].items():

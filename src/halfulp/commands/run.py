@@ -35,7 +35,7 @@ from halfulp.terminal import (
 )
 
 if TYPE_CHECKING:
-    from halfulp.commands.engines import OpenModel
+    from halfulp.commands.engines import ReadyModel
 
 # Made-up sizes or indices may not fit what the model does with them.
 _TRIALS = 10
@@ -97,7 +97,7 @@ def run(
 
     Example:  halfulp run model.onnx --input x=x.npy --output y.npz
     """
-    from halfulp.commands.engines import OpenModel, check_engine
+    from halfulp.commands.engines import ReadyModel, check_engine
     from halfulp.onnx.model.data_files import data_files
     from halfulp.onnx.model.files import given_model
     from halfulp.onnx.run.array_files import ExpectedArrays, declared_sizes, save_arrays
@@ -119,7 +119,7 @@ def run(
         check_outputs([wanted], [*read, beside], lambda: data_files(model))
     to_compare = ExpectedArrays(beside) if beside.is_file() else None
     source = given_model(model)
-    opened = OpenModel(source, engine)
+    opened = ReadyModel(source, engine)
     feeds = _load_inputs(files, declared_sizes(opened.inputs))
     if output is not None:
         _check_writable(opened.outputs, output)
@@ -135,7 +135,7 @@ def run(
     other = None
     if compare:
         is_reference = outcome.engine == "reference"
-        second = OpenModel(source, "onnxruntime" if is_reference else "reference")
+        second = ReadyModel(source, "onnxruntime" if is_reference else "reference")
         other = second.run(lambda: outcome.inputs)
     limits.ran()
     expected = to_compare.load(outcome.outputs) if to_compare else {}
@@ -171,7 +171,7 @@ def run(
 class _MadeUp:
     """Inputs that are made up for a model."""
 
-    def __init__(self, source: Path | bytes, opened: OpenModel, seed: int) -> None:
+    def __init__(self, source: Path | bytes, opened: ReadyModel, seed: int) -> None:
         from halfulp.onnx.model.files import load_model
         from halfulp.onnx.run.made_up import InputMaker
 

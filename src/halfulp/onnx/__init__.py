@@ -1,6 +1,9 @@
 """ONNX models: run, inferred and converted with halfulp's ReduceSumSquare.
 
-Public names only.
+Public names only. The rooms, of which each imports what is before it: model reads any
+model; check tells of nodes what is known before a model runs; run and rewrite, which
+know nothing of each other. The modules beside them, ops, backend and model_check, are
+what users see.
 """
 
 from halfulp.onnx import backend

@@ -1,7 +1,4 @@
-"""ONNX's backend interface, as module and as class.
-
-May import errors, evaluate and nodes only.
-"""
+"""ONNX's backend interface, as module and as class."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from onnx.backend.base import BackendRep, Device, DeviceType
 
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.onnx.model.nodes import DOMAIN_NAMES
-from halfulp.onnx.run.evaluate import PreparedModel
+from halfulp.onnx.run.evaluate import ReferenceModel
 
 
 class Rep(BackendRep):
     """A prepared model."""
 
-    def __init__(self, model: PreparedModel) -> None:
+    def __init__(self, model: ReferenceModel) -> None:
         self._model = model
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -101,7 +98,7 @@ class Backend(_Backend):
         """
         if not cls.supports_device(device):
             raise ArgumentError(f"device is {device!r}; allowed: 'CPU'")
-        prepared = PreparedModel(model)
+        prepared = ReferenceModel(model)
         prepared.check()
         return Rep(prepared)
 

@@ -1,8 +1,4 @@
-"""Reductions as operators of onnx's reference evaluator.
-
-May import element_types, errors, faults, onnx_functions, reductions, spec.rules and the
-room model.
-"""
+"""Reductions as operators of onnx's reference evaluator."""
 
 from __future__ import annotations
 

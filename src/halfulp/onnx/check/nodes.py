@@ -1,7 +1,5 @@
 """Checks the ReduceSumSquare nodes against types, shapes and constants.
 
-May import errors, element_types, spec.rules, faults, nodes, scopes and tensors only.
-
 All that is known before the model runs is used: declared and inferred types,
 initializers, constants, and the inputs that are fed. What is not known until
 then, the operator checks with the same rules.

@@ -1,4 +1,5 @@
 """Reading any model: its files, tensors, nodes, scopes, functions, types and shapes.
 
-Imports nothing of the rooms beside it: check, run and rewrite are above.
+`open` is the one way to open a model. May import the core, spec, what reads and writes
+bytes, and files; of halfulp.onnx this room only.
 """

@@ -1,7 +1,4 @@
-"""Graphs and functions as bodies of nodes: their names, and changing what they hold.
-
-May import nodes only.
-"""
+"""Graphs and functions as bodies of nodes: their names, and changing what they hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The files of external data that a model refers to.
-
-May import errors, external_data, input, output, files, skeleton and tensors only.
-"""
+"""The files of external data that a model refers to."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ def data_files(path: Path) -> list[Path]:
     return [folder / name for folder in folders for name in sorted(locations)]
 
 
-def open_to_rewrite(path: Path) -> ModelProto:
+def load_to_rewrite(path: Path) -> ModelProto:
     """Return a model without its weights; that of stdin, "-", has no other files."""
     model = load_model(given_model(path), SMALL_TENSOR)
     for tensor in all_tensors(model) if path == STDIO else ():

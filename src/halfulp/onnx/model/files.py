@@ -1,7 +1,4 @@
-"""Files of models: reading them with their external data, and writing them.
-
-May import errors, external_data, faults, input, limits, output and tensors only.
-"""
+"""Files of models: reading them with their external data, and writing them."""
 
 from __future__ import annotations
 
@@ -192,10 +189,10 @@ def _load_external(tensor: TensorProto, model: Path, largest: int | None) -> Non
     del tensor.external_data[:]
 
 
-def _parse(content: bytes, form: str | None, what: str) -> ModelProto:
+def _parse(content: bytes, encoding: str | None, what: str) -> ModelProto:
     """Return a model, whose bytes tell the format where no name does."""
-    if form not in (None, _BINARY):
-        return _parse_as(form, content)
+    if encoding not in (None, _BINARY):
+        return _parse_as(encoding, content)
     try:
         return _parse_as(_BINARY, content)
     except DecodeError:
@@ -204,7 +201,7 @@ def _parse(content: bytes, form: str | None, what: str) -> ModelProto:
                 f"{what} is in ONNX Runtime's own format; allowed: ONNX. "
                 "halfulp.onnxruntime.InferenceSession runs it"
             ) from None
-        if form is not None:
+        if encoding is not None:
             raise
         # No text of a model can be read as binary: its tags would be of no field.
         start = content[:1024].lstrip()[:1]
@@ -215,11 +212,11 @@ def _parse(content: bytes, form: str | None, what: str) -> ModelProto:
         raise
 
 
-def _parse_as(form: str, content: bytes) -> ModelProto:
+def _parse_as(encoding: str, content: bytes) -> ModelProto:
     with warnings.catch_warnings():
         # onnx says of its own text that it is experimental.
         warnings.simplefilter("ignore")
-        return registry.get(form).deserialize_proto(content, ModelProto())
+        return registry.get(encoding).deserialize_proto(content, ModelProto())
 
 
 def save_model(path: Path, model: ModelProto) -> None:
@@ -233,17 +230,17 @@ def save_model(path: Path, model: ModelProto) -> None:
     ArgumentError
         If it cannot be written; what was at `path` is still there.
     """
-    form = _format_of(str(path)) or _BINARY
+    encoding = _format_of(str(path)) or _BINARY
     if model.ByteSize() > _LARGEST:
         raise ModelError(
             f"the model is too large for the one file {str(path)!r}; "
             "allowed: less than 2 GiB"
         )
     with model_errors("the model cannot be written"):
-        content = registry.get(form).serialize_proto(model)
-    if form in _TEXTS:
+        content = registry.get(encoding).serialize_proto(model)
+    if encoding in _TEXTS:
         with model_errors(f"the model cannot be written as {path.suffix}"):
-            lost = next(_differences(_parse_as(form, content), model), None)
+            lost = next(_differences(_parse_as(encoding, content), model), None)
         if lost is not None:
             raise ModelError(
                 f"{str(path)!r} cannot hold {lost} of the model, as its format reads it "

@@ -1,7 +1,5 @@
 """Gives each call of a model-local function a function of its own.
 
-May import errors, faults and nodes only.
-
 onnx's evaluator lets a function refer to its attributes, but not from the body
 of a Scan, not with defaults, and not to attributes or inputs that the call
 leaves out; it knows no overloads, wants functions in the order of their calls,

@@ -1,7 +1,5 @@
 """Types and shapes of a whole model, inferred by onnx in time linear in the model.
 
-May import errors, crashes, functions, nodes, shapes, skeleton and tensors only.
-
 onnx copies all that is known around a nested graph for each such graph, and infers the
 body of a function anew for each call, those in functions too: many of either take time
 that is quadratic, or exponential. So it is given a model that has neither. A stand-in of

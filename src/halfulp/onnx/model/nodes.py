@@ -1,7 +1,4 @@
-"""Nodes: walking them, what they hold, and how errors name them.
-
-May import faults only.
-"""
+"""Nodes: walking them, what they hold, and how errors name them."""
 
 from __future__ import annotations
 

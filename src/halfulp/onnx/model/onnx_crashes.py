@@ -1,9 +1,8 @@
 """The nodes that crash onnx, in its shape inference and in its version converter.
 
-May import errors and nodes only. These are faults of onnx 1.23 and earlier, found by
-calling it with hostile attributes, types and inputs of every operator: it reads beyond
-arrays where an attribute is out of range, and through a null pointer where it asks for
-the type of an input that has none.
+These are faults of onnx 1.23 and earlier, found by calling it with hostile attributes,
+types and inputs of every operator: it reads beyond arrays where an attribute is out of
+range, and through a null pointer where it asks for the type of an input that has none.
 """
 
 from __future__ import annotations

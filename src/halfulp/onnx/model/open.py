@@ -5,7 +5,7 @@ takes it through these steps, of which some depend on what it is opened for:
 
 1. a copy without large tensors, once all are read (`TYPES`);
 2. sparse initializers become dense: all (`RUN`), or the small ones;
-3. each node is checked by itself and brought into one form (prepare);
+3. each node is checked by itself, and all are written alike (prepare);
 4. the declarations of inputs are checked (structure);
 5. each way of calling a function becomes a function (functions);
 6. names and operators are checked, of all domains (`RUN`) or of ONNX's (`CHECK`);
@@ -132,7 +132,7 @@ def open_model(
     Parameters
     ----------
     model : onnx.ModelProto
-        The caller's own, as `read_model` returns it: changed in place, and part of the
+        The caller's own, as `read_model` returns it: changed in place, and in the
         result. To infer types it stays as it is.
     purpose : Purpose
     on_error : callable, optional

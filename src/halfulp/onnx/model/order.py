@@ -1,7 +1,4 @@
-"""The order of the nodes of a graph: each after those whose outputs it takes.
-
-May import bodies and nodes only.
-"""
+"""The order of the nodes of a graph: each after those whose outputs it takes."""
 
 from __future__ import annotations
 

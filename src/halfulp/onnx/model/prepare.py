@@ -1,7 +1,4 @@
-"""Brings a model into the form that the rest of the package relies on.
-
-May import crashes, errors, faults, nodes, skeleton, sparse, tensors and spec.rules only.
-"""
+"""Checks each node of a model by itself, and writes all alike."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ def prepare(
 
 
 def _prepare_nodes(
-    scope: ModelProto | FunctionProto,
+    owner: ModelProto | FunctionProto,
     nodes: Iterable[NodeProto],
     path: str,
     numbers: Iterator[int],
@@ -91,9 +88,9 @@ def _prepare_nodes(
     external: bool,
     on_error: OnError,
 ) -> Iterator[tuple[str, VersionAt]]:
-    """Prepare the nodes that the opset imports of `scope` govern; yield ours."""
-    opset = _opset(scope)
-    imported = {entry.domain for entry in scope.opset_import} | functions
+    """Prepare the nodes that the opset imports of `owner` govern; yield ours."""
+    opset = _opset(owner)
+    imported = {entry.domain for entry in owner.opset_import} | functions
     for here, node in walk(nodes, path):
         if node.domain in DOMAIN_NAMES:
             node.domain = ""
@@ -126,14 +123,14 @@ def _prepare_nodes(
             on_error(here, error)
 
 
-def _opset(scope: ModelProto | FunctionProto) -> int | None:
+def _opset(owner: ModelProto | FunctionProto) -> int | None:
     """Return the opset of domain "", and leave one import of it at most.
 
     What is left is no later than the installed onnx knows: a later opset means
     the newest known version of each operator.
     """
-    ours = [entry for entry in scope.opset_import if entry.domain in DOMAIN_NAMES]
-    others = [entry for entry in scope.opset_import if entry.domain not in DOMAIN_NAMES]
+    ours = [entry for entry in owner.opset_import if entry.domain in DOMAIN_NAMES]
+    others = [entry for entry in owner.opset_import if entry.domain not in DOMAIN_NAMES]
     opsets = {entry.version for entry in ours}
     if len(opsets) > 1:
         raise ModelError(
@@ -145,8 +142,8 @@ def _opset(scope: ModelProto | FunctionProto) -> int | None:
     check_opset(opset)
     known = min(opset, onnx.defs.onnx_opset_version())
     imports = [onnx.helper.make_opsetid("", known), *others]
-    del scope.opset_import[:]
-    scope.opset_import.extend(imports)
+    del owner.opset_import[:]
+    owner.opset_import.extend(imports)
     return opset
 
 

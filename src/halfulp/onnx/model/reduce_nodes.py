@@ -1,7 +1,6 @@
 """What a node that reduces says, held to the rules of its version.
 
-May import errors, reductions, spec.rules and tensors only. Types and shapes of what it
-takes are not known here.
+Types and shapes of what it takes are not known here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is known of the values that each node of a model sees.
-
-May import errors, faults, functions, inference, nodes and tensors only.
-"""
+"""What is known of the values that each node of a model sees."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shape inference of one node that reduces.
-
-May import errors, spec.rules, nodes and tensors only.
-"""
+"""Shape inference of one node that reduces."""
 
 from __future__ import annotations
 

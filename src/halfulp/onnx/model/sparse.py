@@ -1,7 +1,4 @@
-"""Sparse initializers, made dense.
-
-May import errors, faults, bodies and tensors only.
-"""
+"""Sparse initializers, made dense."""
 
 from __future__ import annotations
 
@@ -35,8 +32,8 @@ def densify(model: ModelProto, most_elements: int | None = None) -> None:
     ModelError
         If one is none, or would have more than 2 GiB.
     """
-    for part in (model.graph, *model.functions):
-        for body in bodies(part):
+    for outermost in (model.graph, *model.functions):
+        for body in bodies(outermost):
             if isinstance(body, GraphProto) and body.sparse_initializer:
                 _densify(body, most_elements)
 
@@ -45,8 +42,8 @@ def _densify(graph: GraphProto, most_elements: int | None) -> None:
     kept = GraphProto()
     for sparse in graph.sparse_initializer:
         size = math.prod(sparse.dims)
-        parts = (sparse.values, sparse.indices)
-        external = any(part.data_location == TensorProto.EXTERNAL for part in parts)
+        tensors = (sparse.values, sparse.indices)
+        external = any(t.data_location == TensorProto.EXTERNAL for t in tensors)
         if most_elements is not None and (external or size > most_elements):
             kept.sparse_initializer.append(sparse)
         else:

@@ -1,7 +1,4 @@
-"""Checks names and nodes of a prepared model: what needs no type and no value.
-
-May import crashes, errors, faults, functions and nodes only.
-"""
+"""Checks names and nodes of a prepared model: what needs no type and no value."""
 
 from __future__ import annotations
 

@@ -76,21 +76,21 @@ def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
             graph = graphs.pop()
             bodies.append(graph.node)
             yield from graph.initializer
-            yield from _parts(graph.sparse_initializer)
+            yield from _values_and_indices(graph.sparse_initializer)
         for node in bodies.pop():
             for attribute in node.attribute:
                 if attribute.HasField("t"):
                     yield attribute.t
                 yield from attribute.tensors
                 if attribute.HasField("sparse_tensor"):
-                    yield from _parts([attribute.sparse_tensor])
-                yield from _parts(attribute.sparse_tensors)
+                    yield from _values_and_indices([attribute.sparse_tensor])
+                yield from _values_and_indices(attribute.sparse_tensors)
                 if attribute.HasField("g"):
                     graphs.append(attribute.g)
                 graphs += attribute.graphs
 
 
-def _parts(sparse: Iterable[SparseTensorProto]) -> Iterator[TensorProto]:
+def _values_and_indices(sparse: Iterable[SparseTensorProto]) -> Iterator[TensorProto]:
     for tensor in sparse:
         yield tensor.values
         yield tensor.indices

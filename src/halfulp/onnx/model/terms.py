@@ -1,7 +1,4 @@
-"""What the terms of reductions are in ONNX's other operators, and in words.
-
-May import reductions only.
-"""
+"""What the terms of reductions are in ONNX's other operators, and in words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Making a model out of a model: converted, fused, expanded, with types filled in.
 
-Imports the rooms model and check.
+May import, beside what model may, the rooms model and check.
 """
 
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport

@@ -1,8 +1,4 @@
-"""Converts a model to another opset, its ReduceSumSquare nodes with it.
-
-May import errors, spec.rules, adapt, bodies, faults, forms, infer, nodes, reading,
-scopes, skeleton, structure, tensors and validate only.
-"""
+"""Converts a model to another opset, its ReduceSumSquare nodes with it."""
 
 from __future__ import annotations
 
@@ -126,8 +122,8 @@ def _check_source(model: ModelProto) -> OpenedModel:
     if model.training_info:
         raise ModelError("the model has training information; allowed: none")
     newest = onnx.defs.onnx_opset_version()
-    for scope in (model, *model.functions):
-        opset = opset_of(scope)
+    for owner in (model, *model.functions):
+        opset = opset_of(owner)
         if opset is not None and opset > newest:
             raise ModelError(
                 f"the model imports opset {opset}, unknown to the installed onnx; "

@@ -1,7 +1,5 @@
 """Brings one node of an operator of ONNX, other than ours, to another opset.
 
-May import crashes, errors, faults, nodes, scopes and tensors only.
-
 onnx's version converter takes whole models. It rebuilds all of them, with what it
 does not know lost, and stops at the first operator it cannot convert. So it is given
 one node at a time, in a model of its own, with the types and constants that the node

@@ -1,7 +1,4 @@
-"""Brings one node that reduces into the form of another version.
-
-May import errors, spec.rules and nodes only.
-"""
+"""Brings one node that reduces into the form of another version."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes their terms and a plain sum, the function body, out of nodes that reduce.
-
-May import bodies, faults, reading, fusing, nodes, rewrite, scopes and tensors only.
-"""
+"""Makes their terms and a plain sum, the function body, out of nodes that reduce."""
 
 from __future__ import annotations
 

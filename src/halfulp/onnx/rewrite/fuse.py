@@ -1,8 +1,4 @@
-"""Makes one node that reduces out of its term and a plain sum.
-
-May import errors, spec.rules, bodies, faults, reading, nodes, rewrite, scopes and
-tensors only.
-"""
+"""Makes one node that reduces out of its term and a plain sum."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Shape inference of whole models.
-
-May import errors, faults, functions, inference, inputs, nodes, prepare, reading,
-skeleton, tensors and validate only.
-"""
+"""Fills in the types and shapes of a model that can be inferred."""
 
 from __future__ import annotations
 

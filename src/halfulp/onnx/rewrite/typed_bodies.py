@@ -44,7 +44,6 @@ def typed_bodies(model: ModelProto, typed: GraphProto) -> Iterator[TypedBody]:
     yield TypedBody(model, model.graph, typed, "", opset_of(model))
     for function in model.functions:
         graph = GraphProto(node=function.node, value_info=function.value_info)
-        graph.input.extend(ValueInfoProto(name=name) for name in function.input)
         path = within(function_label(function))
         yield TypedBody(function, function, graph, path, opset_of(function))
 
@@ -58,4 +57,8 @@ def checked_bodies(model: ModelProto) -> Iterator[TypedBody]:
         If the model breaks a rule.
     """
     opened = open_checked(load_model(model), Purpose.CHECK)
-    yield from typed_bodies(model, Inference(opened.proto).graph)
+    for each in typed_bodies(model, Inference(opened.proto).graph):
+        if isinstance(each.body, FunctionProto):
+            inputs = (ValueInfoProto(name=name) for name in each.body.input)
+            each.typed.input.extend(inputs)
+        yield each

@@ -1,4 +1,4 @@
 """Running a model, what it is fed, and what comes out.
 
-Imports the rooms model and check, and not rewrite.
+May import, beside what model may, the rooms model and check, and ops.
 """

@@ -1,8 +1,6 @@
 """Files of arrays that a model is run on or gives: .npy, .npz and TensorProto as .pb.
 
-May import errors, faults, input, limits, output, model.tensors and, of files,
-numpy_files only. Nothing in a file is ever executed: NumPy files are read and written
-without pickle.
+Nothing in a file is ever executed: NumPy files are read and written without pickle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Compares two models by running both on made-up inputs.
-
-May import errors, evaluate, made_up, report and tensors only.
-"""
+"""Compares two models by running both on made-up inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from onnx import ModelProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.onnx.model.tensors import dtype_name
-from halfulp.onnx.run.evaluate import PreparedModel
+from halfulp.onnx.run.evaluate import ReferenceModel
 from halfulp.onnx.run.made_up import KINDS, Declared, InputMaker
 from halfulp.onnx.run.outputs import compare, pairs, same_bits, same_kind
 
@@ -36,12 +33,12 @@ class NotComparableError(ModelError):
     """Nothing could be compared: another engine may be able to."""
 
 
-def verify(
+def compare_models(
     model: ModelProto,
     converted: ModelProto,
     *,
     exact: bool = True,
-    open_model: Callable[[ModelProto], Runnable] = PreparedModel,
+    engine: Callable[[ModelProto], Runnable] = ReferenceModel,
 ) -> dict[str, Any]:
     """Run two models on the same inputs, and compare all outputs bit for bit.
 
@@ -50,8 +47,8 @@ def verify(
     model, converted : onnx.ModelProto
     exact : bool
         False: bits may differ, types and shapes may not.
-    open_model : callable, optional
-        Makes of a model what runs it, as `PreparedModel`, the default, does.
+    engine : callable, optional
+        Makes of a model what runs it, as `ReferenceModel`, the default, does.
 
     Returns
     -------
@@ -70,7 +67,7 @@ def verify(
     """
     what = "the conversion cannot be verified"
     try:
-        before, after = open_model(model), open_model(converted)
+        before, after = engine(model), engine(converted)
     except HalfulpError as error:
         raise NotComparableError(f"{what}: {error}") from error
     try:

@@ -1,7 +1,4 @@
-"""Runs a model: onnx's reference evaluator, with halfulp's reductions.
-
-May import every module of this package but backend.
-"""
+"""Runs a model: onnx's reference evaluator, with halfulp's reductions."""
 
 from __future__ import annotations
 
@@ -75,10 +72,10 @@ def run_model(
     >>> run_model(model, {"x": [4096, 1, 1]})
     {'y': array([1.6777218e+07], dtype=float32)}
     """
-    return PreparedModel(model).run(inputs)
+    return ReferenceModel(model).run(inputs)
 
 
-class PreparedModel:
+class ReferenceModel:
     """A model that is read and checked, to run any number of times.
 
     Attributes

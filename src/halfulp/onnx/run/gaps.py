@@ -1,7 +1,7 @@
 """Operators that onnx's reference evaluator lacks, or runs otherwise than specified.
 
-May import errors, nodes and tensors only. Here are only those that models with
-ReduceSumSquare often have, and those that crash it or never end with hostile values.
+Here are only those that models with ReduceSumSquare often have, and those that crash it
+or never end with hostile values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checks what is fed to a model against what it declares.
-
-May import arrays, element_types, errors, faults and tensors only.
-"""
+"""Checks what is fed to a model against what it declares."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes up inputs for a model.
-
-May import errors, faults, infer, nodes, skeleton and tensors only.
-"""
+"""Makes up inputs for a model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a run gave, as facts that can be printed or written as JSON.
-
-May import json_values and tensors only.
-"""
+"""What a run gave: compared, and as facts that can be printed or written as JSON."""
 
 from __future__ import annotations
 
