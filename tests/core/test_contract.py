@@ -1,7 +1,8 @@
 """Each decision of the operator's contract, by its number.
 
-Decisions 1 (which version) and 4 (flags) inside models, and 11 (bad input), have
-their tests with the models too.
+Which version an opset means, 1, is tested with the table in test_reductions.py; what is
+about a node, 1 to 6, on every face at once in tests/onnx/test_decisions.py; and 11 (bad
+input) with the models too.
 """
 
 from __future__ import annotations
@@ -17,61 +18,10 @@ import pytest
 
 import halfulp
 from halfulp.conformance.cases import hard_rows
-from halfulp.reductions import SUM_SQUARE
 from halfulp.spec.rules import normalize_axes
 from oracle import FLOATS, TYPES, assert_same_bits, bits, expected, from_bits
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("opset", "since"),
-    [
-        (1, 1),
-        (10, 1),
-        (11, 11),
-        (12, 11),
-        (13, 13),
-        (17, 13),
-        (18, 18),
-        (23, 18),
-        (999, 18),
-    ],
-)
-def test_1_the_version_is_the_newest_that_the_opset_allows(
-    opset: int, since: int
-) -> None:
-    assert SUM_SQUARE.version_for(opset).since == since
-
-
-@pytest.mark.parametrize("opset", [0, -1])
-def test_1_opsets_below_1_are_refused(opset: int) -> None:
-    with pytest.raises(halfulp.ModelError, match=f"opset {opset} .*allowed: 1 and later"):
-        SUM_SQUARE.version_for(opset)
-
-
-@pytest.mark.parametrize("axes", [None, [], (), np.zeros(0, np.int64)], ids=str)
-def test_2_empty_axes_reduce_all_axes(axes: object) -> None:
-    assert_same_bits(
-        halfulp.reduce_sum_square(X, axes), np.full((1, 1, 1), 4324, np.float32)
-    )
-
-
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("axes", [None, [], np.zeros(0, np.int64)], ids=str)
-def test_2_empty_axes_with_noop_square_every_element(axes: object, keepdims: int) -> None:
-    result = halfulp.reduce_sum_square(X, axes, keepdims=keepdims, noop_with_empty_axes=1)
-    assert_same_bits(result, X * X)
-
-
-def test_2_noop_with_axes_given_reduces_them() -> None:
-    result = halfulp.reduce_sum_square(X, [1], keepdims=0, noop_with_empty_axes=1)
-    assert_same_bits(result, expected(X, 1))
-
-
-def test_3_negative_axes_count_from_the_end() -> None:
-    assert_same_bits(halfulp.reduce_sum_square(X, [-2]), expected(X, 1, keepdims=True))
-    assert_same_bits(halfulp.sum_square(X, -3), expected(X, 0))
 
 
 @pytest.mark.parametrize("axis", [3, -4, 2**40, -(2**63)])
@@ -121,25 +71,19 @@ def test_4_flags_are_0_or_1(flag: str, value: object) -> None:
         halfulp.reduce_sum_square(X, [0], **{flag: value})
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_5_rank_0_gives_the_square(dtype: np.dtype) -> None:
-    x = np.array(3).astype(dtype)
-    for keepdims in (0, 1):
-        result = halfulp.reduce_sum_square(x, keepdims=keepdims)
-        assert_same_bits(result, np.array(9).astype(dtype))
+def test_5_rank_0_has_no_axes() -> None:
     with pytest.raises(
         halfulp.AxesError, match="rank 0; allowed: none, a scalar has no axes"
     ):
-        halfulp.reduce_sum_square(x, [0])
+        halfulp.reduce_sum_square(np.float32(3), [0])
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_6_an_empty_sum_is_positive_zero_and_kept_zeros_stay(dtype: np.dtype) -> None:
+def test_6_an_empty_sum_is_positive_zero_for_numpy_too(dtype: np.dtype) -> None:
     x = np.zeros((2, 0, 4), dtype)
-    assert_same_bits(halfulp.reduce_sum_square(x, [1]), np.zeros((2, 1, 4), dtype))
-    assert_same_bits(halfulp.reduce_sum_square(x, [2]), np.zeros((2, 0, 1), dtype))
-    assert_same_bits(halfulp.reduce_sum_square(x, keepdims=0), np.zeros((), dtype))
     assert_same_bits(halfulp.sum_square(x), dtype.type(0))
+    assert_same_bits(halfulp.sum_square(x, 1), np.zeros((2, 4), dtype))
+    assert_same_bits(halfulp.sum_square(x, 2), np.zeros((2, 0), dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -323,29 +267,6 @@ def test_13_small_types_are_those_of_numpys_face_alone(dtype: str) -> None:
             halfulp.SumSquare(wide).update(x)
     with pytest.raises(halfulp.UnsupportedTypeError, match=f"type is {dtype}; allowed"):
         halfulp.SumSquare(dtype)
-
-
-def test_the_versions_are_those_of_the_installed_onnx() -> None:
-    onnx = pytest.importorskip("onnx")
-
-    by_since = {
-        schema.since_version: schema
-        for schema in onnx.defs.get_all_schemas_with_history()
-        if schema.name == "ReduceSumSquare" and schema.domain == ""
-    }
-    assert sorted(by_since) == [version.since for version in SUM_SQUARE.versions]
-    for version in SUM_SQUARE.versions:
-        schema = by_since[version.since]
-        assert sorted(schema.attributes) == sorted(version.attributes)
-        types = {
-            t.removeprefix("tensor(")[:-1]
-            for t in schema.type_constraints[0].allowed_type_strs
-        }
-        assert types == set(version.types)
-        assert len(schema.inputs) == (2 if version.axes == "input" else 1)
-        assert schema.attributes["keepdims"].default_value.i == 1
-        if version.noop_with_empty_axes:
-            assert schema.attributes["noop_with_empty_axes"].default_value.i == 0
 
 
 def test_normalized_axes_are_sorted_and_distinct() -> None:

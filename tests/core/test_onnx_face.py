@@ -63,6 +63,10 @@ def test_axes_are_a_sequence_or_an_int64_array() -> None:
         range(0, 3, 2),
     ):
         assert_same_bits(halfulp.reduce_sum_square(x, axes), want)
+    for none in (None, [], (), np.zeros(0, np.int64)):
+        assert_same_bits(halfulp.reduce_sum_square(x, none), expected(x, keepdims=True))
+        squares = halfulp.reduce_sum_square(x, none, noop_with_empty_axes=1)
+        assert_same_bits(squares, x * x)
 
 
 def test_flags_are_integers_or_bools() -> None:

@@ -20,33 +20,6 @@ def run(proto: Any, feeds: dict[str, Any]) -> list[Any]:
     return ReferenceEvaluator(proto, new_ops=[ReduceSumSquare]).run(None, feeds)
 
 
-@pytest.mark.parametrize("opset", [1, 11, 13, 17])
-def test_versions_with_an_attribute(opset: int) -> None:
-    proto, feeds = reduce_model(
-        WITNESS, opset=opset, axes=[1], axes_form="attr", keepdims=0
-    )
-    assert_same_bits(run(proto, feeds)[0], expected(WITNESS, 1))
-    proto, feeds = reduce_model(WITNESS, opset=opset)
-    assert_same_bits(run(proto, feeds)[0], expected(WITNESS, keepdims=True))
-
-
-@pytest.mark.parametrize("opset", [18, 21, 28])
-@pytest.mark.parametrize("form", ["input", "const", "node"])
-def test_the_version_with_an_input(opset: int, form: str) -> None:
-    proto, feeds = reduce_model(
-        WITNESS, opset=opset, axes=[-1], axes_form=form, keepdims=0
-    )
-    assert_same_bits(run(proto, feeds)[0], expected(WITNESS, 1))
-
-
-@pytest.mark.parametrize("form", ["absent", "empty name"])
-@pytest.mark.parametrize("noop", [0, 1])
-def test_empty_axes(form: str, noop: int) -> None:
-    proto, feeds = reduce_model(WITNESS, axes_form=form, noop_with_empty_axes=noop)
-    want = expected(WITNESS, () if noop else None, keepdims=True)
-    assert_same_bits(run(proto, feeds)[0], want)
-
-
 def test_in_a_nested_graph() -> None:
     proto = model(
         """(float[2,3] x, bool c) => (y) { y = If (c) <

@@ -106,38 +106,6 @@ def test_every_level_of_graph_optimization(opset: int, level: Any) -> None:
     assert_same_bits(got["c"], np.array([EXACT]))
 
 
-def test_in_both_branches_of_if() -> None:
-    proto = model(
-        """(bool c, float[2,3] x) => (y) { y = If (c) <
-            then_branch = t () => (a) { a = ReduceSumSquare<keepdims=0>(x) },
-            else_branch = e () => (b) {
-                axes = Constant<value_ints=[0]>()
-                b = ReduceSumSquare<keepdims=0>(x, axes) }> }"""
-    )
-    for condition, axis in ((True, None), (False, 0)):
-        got = run(proto, {"c": np.array(condition), "x": WITNESS})["y"]
-        assert_same_bits(got, expected(WITNESS, axis))
-
-
-def test_in_the_body_of_loop() -> None:
-    proto = model(
-        """(int64 M, float[2,3] x) => (last, all) { last, all = Loop <
-        body = b (int64 i, bool c, float[2,3] s) => (bool d, float[2,3] t, float[] k) {
-            d = Identity(c) t = Identity(s) k = ReduceSumSquare<keepdims=0>(s)
-        }> (M, , x) }"""
-    )
-    got = run(proto, {"M": np.array(3), "x": WITNESS})["all"]
-    assert_same_bits(got, np.repeat(expected(WITNESS), 3))
-
-
-def test_in_the_body_of_scan() -> None:
-    proto = model(
-        """(float[2,3] x) => (y) { y = Scan <num_scan_inputs = 1,
-            body = b (e) => (float o) { o = ReduceSumSquare<keepdims=0>(e) }> (x) }"""
-    )
-    assert_same_bits(run(proto, {"x": WITNESS})["y"], np.array([EXACT, EXACT]))
-
-
 needs_shapes = pytest.mark.skipif(RELEASE < (1, 24), reason="tells operators no shapes")
 
 
