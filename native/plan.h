@@ -43,6 +43,7 @@ struct Plan {
 // Calls f(input offset, output offset) for every turn of all loops but the innermost.
 template <class F>
 void for_each_outer(const Loops& loops, F f) {
+  if (loops.size == 1) return f(0, 0);  // as of most calls
   std::int64_t index[kMaxRank] = {};
   std::ptrdiff_t input = 0;
   std::ptrdiff_t output = 0;

@@ -17,9 +17,10 @@ std::int64_t Schedule::workers_for(const Plan& plan, std::int64_t element_bytes,
   const double bytes = static_cast<double>(plan.kept.count()) *
                        static_cast<double>(plan.reduced.count()) *
                        static_cast<double>(element_bytes);
-  const double worth = bytes / static_cast<double>(bytes_per_thread());
+  const auto unit = static_cast<double>(bytes_per_thread());
+  if (bytes < 2 * unit) return 1;  // soon, since it is so for most calls
   return static_cast<std::int64_t>(
-      std::max(1.0, std::min(worth, static_cast<double>(executor.limit()))));
+      std::min(bytes / unit, static_cast<double>(std::max(executor.limit(), 1))));
 }
 
 Schedule::Schedule(const Plan& plan, std::int64_t workers, std::int64_t widest,
