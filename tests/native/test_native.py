@@ -102,3 +102,23 @@ def test_operators_are_named_in_the_table_only() -> None:
     for path in FILES:
         text = path.read_text()
         assert not [name for name in names if name in text], _name(path)
+
+
+def _reached(path: Path) -> set[str]:
+    """The names of all headers that a file includes, be it through others."""
+    by_name = {file.name: file for file in FILES}
+    found: set[str] = set()
+    new = {path.name}
+    while new:
+        new = {name for file in new for name in _included(by_name[file])} - found
+        found |= new
+    return found
+
+
+def test_kernels_and_exact_sums_know_no_finish_and_results_no_kernel() -> None:
+    kernels = [path for path in FILES if path.parent.name == "kernels"]
+    assert kernels
+    for path in [*kernels, NATIVE / "exact_sum.h", NATIVE / "terms.h"]:
+        assert not _reached(path) & {"finish.h", "results.h", "rounding.h"}, path
+    assert not _reached(NATIVE / "finish.h")
+    assert not _reached(NATIVE / "results.h") & {path.name for path in kernels}
