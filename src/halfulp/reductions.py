@@ -172,6 +172,9 @@ DOMAIN_NAMES = ("", "ai.onnx")
 
 BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
 
+# In the words of reports.
+OPERATORS_SAID = " or ".join(BY_OPERATOR)
+
 
 def reduction_named(operator: str, domain: str = "") -> Reduction | None:
     """Return the row of an operator of a domain, if the table has it."""

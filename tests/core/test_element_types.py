@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -15,6 +17,7 @@ from halfulp.element_types import (
     ElementType,
     widened,
 )
+from halfulp.exact import round_exact
 from halfulp.files.stored_types import STORED_TYPES, StoredType
 
 ALL = (*ELEMENT_TYPES, *SMALL_TYPES)
@@ -35,6 +38,12 @@ def test_float_formats_are_those_of_the_dtypes(type_: ElementType) -> None:
     assert type_.emin == facts.minexp
     assert type_.emax == facts.maxexp - 1
     assert 1 + type_.exponent_bits + type_.significand_bits == facts.bits
+
+
+@by_name(FLOAT_TYPES)
+def test_from_the_overflow_on_numbers_round_to_infinity(type_: ElementType) -> None:
+    assert np.isinf(round_exact(Fraction(type_.overflow), type_.dtype))
+    assert np.isfinite(round_exact(type_.overflow - Fraction(1, 2), type_.dtype))
 
 
 @by_name(ALL)

@@ -1,9 +1,15 @@
-"""The table of reductions is that of the native core, and what onnx says.
+"""The table of reductions is that of the native core, and what onnx says; and nothing
+that it says is said anywhere else.
 
 The oracles are the core's own table and the objects of onnx.
 """
 
 from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import onnx
 import onnx.defs
@@ -13,7 +19,14 @@ import halfulp
 from halfulp import _core
 from halfulp.element_types import BY_CODE
 from halfulp.errors import ModelError
-from halfulp.reductions import PLAIN_SUM, REDUCTIONS, OperatorVersion, Reduction
+from halfulp.onnx.model.terms import TERMS
+from halfulp.onnx.ops import OPERATORS as OPERATORS_OF_EVALUATOR
+from halfulp.reductions import (
+    PLAIN_SUM,
+    REDUCTIONS,
+    OperatorVersion,
+    Reduction,
+)
 
 OPERATORS = (*REDUCTIONS, PLAIN_SUM)
 VERSIONS = [version for row in OPERATORS for version in row.versions]
@@ -60,6 +73,22 @@ def test_each_row_has_its_functions_on_both_faces(row: Reduction) -> None:
         assert name in halfulp.__all__
 
 
+@by_row
+def test_each_row_is_an_operator_of_the_evaluator(row: Reduction) -> None:
+    (kind,) = [each for each in OPERATORS_OF_EVALUATOR if each.row is row]
+    assert kind.__name__ == row.operator
+    assert getattr(halfulp.onnx, row.operator) is kind
+
+
+@by_row
+def test_each_row_expands_to_the_function_that_onnx_has(row: Reduction) -> None:
+    schema = onnx.defs.get_schema(row.operator, row.newest.since, "")
+    nodes = [node.op_type for node in schema.function_body.node]
+    assert row.finish == "none"
+    assert nodes[-2:] == [TERMS[row.term].operator, PLAIN_SUM.operator]
+    assert TERMS[row.term].inputs("x") == ["x"] * len(schema.function_body.node[-2].input)
+
+
 @by_operator
 def test_onnx_has_the_same_versions(row: Reduction) -> None:
     every = onnx.defs.get_all_schemas_with_history()
@@ -101,3 +130,92 @@ def test_each_version_is_as_onnx_has_it(version: OperatorVersion) -> None:
     if version.noop_with_empty_axes:
         noop = theirs.attributes["noop_with_empty_axes"]
         assert (noop.type.name, noop.required, noop.default_value.i) == ("INT", False, 0)
+
+
+# Where a number that the table has, or the name of an operator, is something else, or is
+# there for a reason: file, and name of the function or constant.
+SOURCES = Path(halfulp.__file__).parent
+PUBLIC = "the name is public"
+FORMAT = "a number of ONNX's format of files"
+OTHERS = "versions of operators that are not ours"
+LOOKS = "a length in a picture"
+ALLOWED = {
+    ("reductions.py", "SUM_SQUARE"): "the table",
+    ("reductions.py", "PLAIN_SUM"): "beside the table, until it is a row",
+    ("onnx/__init__.py", "__all__"): PUBLIC,
+    ("commands/docs.py", "docs"): "an example of an operator, in a help text",
+    ("onnx/rewrite/version_steps.py", "REWORDED"): OTHERS,
+    ("onnx/rewrite/version_steps.py", "changed_meaning"): OTHERS,
+    ("onnx/rewrite/version_steps.py", "_if_not_last"): OTHERS,
+    ("element_types.py", "ELEMENT_TYPES"): "ONNX's numbers of types; bits of a format",
+    ("files/stored_types.py", "STORED_TYPES"): FORMAT,
+    ("files/formats/onnx_initializers.py", "_ATTRIBUTE_NAME"): FORMAT,
+    ("files/formats/onnx_initializers.py", "_EXTERNAL"): FORMAT,
+    ("files/formats/onnx_initializers.py", "_INTEGERS"): FORMAT,
+    ("files/formats/npy.py", "_PART"): "a power of two, of bytes",
+    ("conformance/cases/structures.py", "_LONG_SHAPES"): "a size of arrays",
+    ("bench/accuracy.py", "_LIMB"): "bits of a limb",
+    ("bench/plot.py", "_bars"): LOOKS,
+    ("bench/plot.py", "_legend"): LOOKS,
+}
+# The versions that changed what a node may say; in texts on opsets those beside them too.
+NUMBERS = {11, 13, 18}
+NAMES = "|".join(row.operator for row in OPERATORS)
+IN_TEXT = re.compile(rf"\bopsets?\D{{0,10}}\b1[0-8]\b|\b({NAMES})\b")
+
+
+def _literals(tree: ast.Module) -> Iterator[tuple[str, ast.Constant]]:
+    """Yield each literal that is no docstring, under the name of what it stands in."""
+    for top in tree.body:
+        names = [node for node in ast.walk(top) if isinstance(node, ast.Name)]
+        if isinstance(top, ast.FunctionDef | ast.ClassDef):
+            name = top.name
+        elif isinstance(top, ast.Assign | ast.AnnAssign):
+            name = names[0].id
+        else:
+            name = ""
+        docstrings = {
+            id(node.value) for node in ast.walk(top) if isinstance(node, ast.Expr)
+        }
+        for node in ast.walk(top):
+            if isinstance(node, ast.Constant) and id(node) not in docstrings:
+                yield name, node
+
+
+def _is_of_the_table(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(IN_TEXT.search(value))
+    return type(value) is int and value in NUMBERS
+
+
+def test_versions_and_names_of_operators_stand_in_the_table_alone() -> None:
+    found = {
+        (path.relative_to(SOURCES).as_posix(), name)
+        for path in SOURCES.rglob("*.py")
+        for name, literal in _literals(ast.parse(path.read_text("utf-8")))
+        if _is_of_the_table(literal.value)
+    }
+    assert found == ALLOWED.keys()
+
+
+def test_what_would_be_found() -> None:
+    text = '''
+"""About ReduceSumSquare, since opset 18."""
+LEAST = 13
+def f(opset: int) -> str:
+    """From opset 11 on."""
+    if opset < 11:
+        return "allowed: from opset 13 on"
+    return f"{opset}.13" if "ReduceSumSquare" else "opset 9, 113"
+'''
+    found = [
+        (name, literal.value)
+        for name, literal in _literals(ast.parse(text))
+        if _is_of_the_table(literal.value)
+    ]
+    assert found == [
+        ("LEAST", 13),
+        ("f", 11),
+        ("f", "allowed: from opset 13 on"),
+        ("f", "ReduceSumSquare"),
+    ]

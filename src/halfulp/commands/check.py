@@ -16,7 +16,7 @@ import typer
 
 from halfulp import limits
 from halfulp.errors import HalfulpError
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import OPERATORS_SAID
 from halfulp.terminal import open_console, print_line, printable
 
 if TYPE_CHECKING:
@@ -120,9 +120,8 @@ def _show(report: CheckReport, path: Path | None) -> None:
         show(facts.node, _describe(facts))
     for node in list(findings):
         show(node, ())
-    operators = " or ".join(row.operator for row in REDUCTIONS)
     line(
-        f"{_number(len(report.nodes), f'{operators} node')}, "
+        f"{_number(len(report.nodes), f'{OPERATORS_SAID} node')}, "
         f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",
         0,
     )

@@ -1,6 +1,7 @@
 """Runs as one page of HTML: what failed first, every case explained, and matrices.
 
-May import html, backends, bits, cases, results, verdicts, elements and summary only.
+May import html, reductions, backends, bits, cases, results, verdicts, elements and
+summary only.
 Its style and script are the files page.css and page.js beside it.
 """
 
@@ -29,6 +30,7 @@ from halfulp.conformance.report.summary import (
 )
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
+from halfulp.reductions import OPERATORS_SAID
 from halfulp.report.html import document, element, escape, head, table
 
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
@@ -51,7 +53,7 @@ def page(runs: Sequence[Run], command: str) -> str:
     data = json.dumps(_data(runs)).replace("<", "\\u003c")
     script = (folder / "page.js").read_text("utf-8")
     return document(
-        "Conformance of ReduceSumSquare",
+        f"Conformance of {OPERATORS_SAID}",
         "\n".join(_body(runs, command)),
         style=(folder / "page.css").read_text("utf-8"),
         script=f"const DATA = {data};\n{script}",
@@ -60,7 +62,7 @@ def page(runs: Sequence[Run], command: str) -> str:
 
 def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
     yield '<main id="main" tabindex="-1">'
-    yield "<h1>Conformance of ReduceSumSquare</h1>"
+    yield f"<h1>Conformance of {OPERATORS_SAID}</h1>"
     yield "<ul>"
     for run in runs:
         yield f"<li>{_outcome(run)}</li>"

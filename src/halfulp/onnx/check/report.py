@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from halfulp.onnx.model.tensors import Shape
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import OPERATORS_SAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class CheckReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.nodes)} {' or '.join(row.operator for row in REDUCTIONS)}; "
-            f"errors: {self.errors}, warnings: {self.warnings}"
+            f"{len(self.nodes)} {OPERATORS_SAID}; errors: {self.errors}, "
+            f"warnings: {self.warnings}"
         ]
         for finding in self.findings:
             lines.append(
