@@ -24,7 +24,9 @@ test-onnxruntime-matrix: .venv/test
 	set -e; for release in $(ONNXRUNTIMES); do \
 	  rm -rf build/onnxruntime; \
 	  $(PIP) --no-deps --target build/onnxruntime $$release; \
-	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/onnx/test_engines.py tests/onnx/test_onnxruntime.py; \
+	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/onnx/test_decisions.py \
+	    tests/onnx/test_onnx_run_model.py tests/commands/test_engines.py \
+	    tests/onnx/test_onnxruntime.py; \
 	done
 
 # PyTorch and JAX, several hundred megabytes: not part of the default run.

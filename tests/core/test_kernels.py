@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
 import pytest
 
 from halfulp import _core
+from halfulp.element_types import ELEMENT_TYPES
+from halfulp.reductions import REDUCTIONS
 from oracle import configuration
 
 NATIVE = Path(__file__).parents[2] / "native"
-HALVES = ("bfloat16", "float16")
-FLOATS = (*HALVES, "float32", "float64")
-INTEGERS = ("int32", "int64", "uint32", "uint64")
-_ALL = FLOATS + INTEGERS
+TABLE = (NATIVE / "kernels/kernels.inc").read_text()
+LAYOUTS = ("rows", "columns")
 
 
-def _names() -> set[str]:
-    methods = {
-        "narrow": HALVES,
-        "plain": FLOATS[:3],
-        "compensated": FLOATS,
-        "grid": FLOATS,
-        "residue": INTEGERS,
-    }
-    sums = {
-        f"{layout}_{method}_{type_}"
-        for layout, (method, types) in itertools.product(
-            ("rows", "columns"), methods.items()
-        )
-        for type_ in types
-    }
-    sums |= {f"{layout}_exact_{t}" for layout in ("rows", "columns") for t in _ALL}
-    return sums | {f"round_{type_}" for type_ in FLOATS}
+def in_table(macro: str) -> list[tuple[str, ...]]:
+    """The arguments of each line of a macro in the table."""
+    lines = re.findall(rf"^{macro}\((.*)\)$", TABLE, re.MULTILINE)
+    return [tuple(line.split(", ")) for line in lines]
+
+
+def names_of_table() -> list[str]:
+    names = ["_".join(rest) for _, *rest in in_table("KERNEL")]
+    names += [f"{layout}_exact_{type_}" for _, layout, type_ in in_table("EXACT")]
+    return names + [f"round_{type_}" for (type_,) in in_table("ROUNDER")]
 
 
 @pytest.mark.parametrize("target", _core.target_names())
@@ -42,18 +34,34 @@ def test_every_instruction_set_has_every_kernel_of_the_table(target: str) -> Non
     with configuration(target, 1):
         names = _core.kernel_names()
     assert len(names) == len(set(names))
-    assert set(names) == _names()
+    assert set(names) == set(names_of_table())
 
 
-def test_the_table_names_what_the_design_names() -> None:
-    table = (NATIVE / "kernels/kernels.inc").read_text()
-    kernels = re.findall(r"^KERNEL\((\w+), (\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
-    exact = re.findall(r"^EXACT\((\w+), (\w+), (\w+)\)$", table, re.MULTILINE)
-    rounders = re.findall(r"^ROUNDER\((\w+)\)$", table, re.MULTILINE)
-    assert {term for term, *_ in [*kernels, *exact]} == {"square"}
-    named = {"_".join(rest) for _, *rest in kernels} | {f"round_{r}" for r in rounders}
-    named |= {f"{layout}_exact_{type_}" for _, layout, type_ in exact}
-    assert named == _names()
+def test_the_table_has_each_method_for_the_types_whose_bounds_allow_it() -> None:
+    terms = {row.term for row in REDUCTIONS}
+    wanted = {
+        "narrow": [
+            t for t in ELEMENT_TYPES if t.kind == "float" and t.dtype.itemsize == 2
+        ],
+        # A square is exact in binary64.
+        "plain": [t for t in ELEMENT_TYPES if 0 < 2 * t.precision <= 53],
+        "compensated": [t for t in ELEMENT_TYPES if t.kind == "float"],
+        "grid": [t for t in ELEMENT_TYPES if t.kind == "float"],
+        "residue": [t for t in ELEMENT_TYPES if t.kind == "integer"],
+    }
+    kernels = [
+        (term, layout, method, type_.numpy_name)
+        for term in terms
+        for layout in LAYOUTS
+        for method, types in wanted.items()
+        for type_ in types
+    ]
+    assert sorted(in_table("KERNEL")) == sorted(kernels)
+    every = [
+        (t, lay, e.numpy_name) for t in terms for lay in LAYOUTS for e in ELEMENT_TYPES
+    ]
+    assert sorted(in_table("EXACT")) == sorted(every)
+    assert in_table("ROUNDER") == [(t.numpy_name,) for t in wanted["grid"]]
 
 
 def test_no_instruction_set_has_a_kernel_of_its_own() -> None:
