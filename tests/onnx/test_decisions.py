@@ -112,3 +112,38 @@ def test_6_empty_sets_sum_to_0(
     axes = [] if axis is None else [axis]
     got = reduce(data, axes=axes, axes_form="const", keepdims=keepdims)
     assert_same_bits(got, expected(data, axis, keepdims=bool(keepdims)))
+
+
+@pytest.mark.parametrize(("opset", "form"), [(1, "attr"), (13, "attr"), (18, "const")])
+@pytest.mark.parametrize("axis", [2, -3, 2**40, -(2**63)])
+def test_3_axes_out_of_range_are_errors(
+    opset: int, form: str, axis: int, reduce: Reduce
+) -> None:
+    message = rf"axis {axis} is out of range for rank 2; allowed: \[-2, 1\]"
+    with pytest.raises(Exception, match=message):
+        reduce(DATA, opset=opset, axes=[axis], axes_form=form)
+
+
+@pytest.mark.parametrize("form", ["const", "input"])
+@pytest.mark.parametrize(
+    "axes", [np.array(1), np.array([[1]]), np.array([1], np.int32)], ids=repr
+)
+def test_3_axes_of_another_rank_or_type_are_errors(
+    axes: np.ndarray, form: str, reduce: Reduce
+) -> None:
+    with pytest.raises(Exception, match="axes"):
+        reduce(DATA, axes=axes, axes_form=form)
+
+
+@pytest.mark.parametrize("flag", ["keepdims", "noop_with_empty_axes"])
+@pytest.mark.parametrize("value", [2, -1])
+def test_4_flags_are_0_or_1(flag: str, value: int, reduce: Reduce) -> None:
+    with pytest.raises(Exception, match=f"{flag} is {value}; allowed: 0 or 1"):
+        reduce(DATA, **{flag: value})
+
+
+@pytest.mark.parametrize(("opset", "form"), [(1, "attr"), (18, "const"), (18, "input")])
+def test_5_rank_0_has_no_axes(opset: int, form: str, reduce: Reduce) -> None:
+    message = "rank 0; allowed: none, a scalar has no axes"
+    with pytest.raises(Exception, match=message):
+        reduce(np.array(3, np.float32), opset=opset, axes=[0], axes_form=form)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx.checker
 import onnx.defs
@@ -24,8 +25,6 @@ import halfulp
 from halfulp import spec
 from halfulp.spec.decisions import DECISIONS
 from halfulp.spec.differences import compare
-from onnx_models import reduce_model
-from oracle import assert_same_bits, expected
 
 OPERATOR = "ReduceSumSquare"
 SCHEMAS = sorted(
@@ -372,160 +371,56 @@ def _accepts(node: onnx.NodeProto, schema: Any) -> bool:
     return True
 
 
-# Decisions, each tried on the code. The tests named elsewhere try them in depth.
-
-DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-def _run(data: Any = DATA, feeds: Any = None, **node: Any) -> np.ndarray:
-    proto, inputs = reduce_model(np.asarray(data), **node)
-    return halfulp.onnx.run_model(proto, {**inputs, **(feeds or {})})["reduced"]
-
-
-def _fails(words: str, **node: Any) -> None:
-    with pytest.raises(halfulp.HalfulpError, match=words):
-        _run(**node)
-
-
-def _which_version() -> None:
-    for opset in (1, 10, 11, 17):
-        assert _run(opset=opset, axes_form="attr", axes=[0]).shape == (1, 3)
-    for opset in (18, 99):
-        assert _run(opset=opset, axes_form="input", axes=[0]).shape == (1, 3)
-        _fails("axes", opset=opset, axes_form="attr", axes=[0])
-    proto, feeds = reduce_model(DATA, opset=18, axes_form="const", axes=[0])
-    proto.opset_import[0].domain = "ai.onnx"
-    assert halfulp.onnx.run_model(proto, feeds)["reduced"].shape == (1, 3)
-
-
-def _empty_axes() -> None:
-    for form, opset in (("absent", 13), ("attr", 13), ("absent", 18), ("input", 18)):
-        assert _run(opset=opset, axes_form=form, axes=[]).tolist() == [[55]]
-    for form in ("absent", "empty name", "const", "input"):
-        result = _run(axes_form=form, axes=[], noop_with_empty_axes=1)
-        assert_same_bits(result, DATA * DATA)
-
-
-def _negative_axes() -> None:
-    for opset, form in ((1, "attr"), (11, "attr"), (13, "attr"), (18, "const")):
-        assert _run(opset=opset, axes_form=form, axes=[-2]).tolist() == [[9, 17, 29]]
-        for axis in (-3, 2):
-            _fails("out of range", opset=opset, axes_form=form, axes=[axis])
-
-
-def _twice() -> None:
-    assert _run(axes_form="input", axes=[0, -2, 0]).tolist() == [[9, 17, 29]]
-    assert halfulp.reduce_sum_square(DATA, [0, 0]).tolist() == [[9, 17, 29]]
-    with pytest.raises(halfulp.AxesError, match="twice"):
-        halfulp.sum_square(DATA, axis=(0, 0))
-
-
-def _axes_as_input() -> None:
-    for axes in (np.int64(0), np.array([[0]]), np.array([0], np.int32)):
-        _fails("axes", axes_form="input", axes=[0], feeds={"axes": np.asarray(axes)})
-
-
-def _flags() -> None:
-    for name in ("keepdims", "noop_with_empty_axes"):
-        _fails(f"{name} is 2; allowed: 0 or 1", **{name: 2})
-        with pytest.raises(halfulp.ArgumentError, match=f"{name} is 2"):
-            halfulp.reduce_sum_square(DATA, **{name: 2})  # type: ignore[arg-type]
-
-
-def _rank_0() -> None:
-    for opset in (1, 11, 13, 18):
-        assert_same_bits(_run(np.float32(-3), opset=opset), np.float32(9))
-    _fails("out of range", data=np.float32(3), axes_form="input", axes=[0])
-
-
-def _empty_sets() -> None:
-    empty = np.zeros((2, 0, 4), np.float32)
-    zeros = np.zeros((2, 1, 4), np.float32)
-    assert_same_bits(_run(empty, axes_form="input", axes=[1]), zeros)
-    assert _run(empty, axes_form="input", axes=[2]).shape == (2, 0, 1)
-
-
-def _rounding() -> None:
-    big = float(np.finfo(np.float32).max)
-    tiny = [2.0**-75] * 3  # whose squares round to 0
-    for values in ([4096, 1, 1], tiny, [big**0.5] * 2, [1e-45, 2.0**-63]):
-        data = np.float32(values)
-        assert_same_bits(_run(data, keepdims=0), expected(data))
-    assert _run(np.float32(tiny), keepdims=0) > 0
-
-
-def _special_values() -> None:
-    for values, want in (
-        ([-np.nan, np.inf], np.nan),
-        ([1, -np.inf], np.inf),
-        ([-0.0, -0.0], 0.0),
-    ):
-        assert_same_bits(_run(np.float32(values), keepdims=0), np.float32(want))
-
-
-def _same_bits() -> None:
-    data = np.random.default_rng(1).standard_normal((99, 101)).astype(np.float32)
-    want = halfulp.sum_square(data)
-    for threads in (1, 3):
-        with halfulp.num_threads(threads):
-            assert_same_bits(halfulp.sum_square(data[::-1, ::-1].T), want)
-
-
-def _integers() -> None:
-    data = np.array([70000, 70000], np.int32)
-    assert _run(data, keepdims=0) == (2 * 70000**2 + 2**31) % 2**32 - 2**31
-    with pytest.raises(halfulp.SumOverflowError):
-        halfulp.sum_square(data, overflow="raise")
-
-
-def _result() -> None:
-    before = DATA.copy()
-    result = halfulp.reduce_sum_square(DATA.T, [], noop_with_empty_axes=1)
-    assert result.flags.c_contiguous
-    assert not np.shares_memory(result, DATA)
-    assert_same_bits(DATA, before)
-    assert halfulp.sum_square(DATA, dtype="float64").dtype == np.float64
-
-
-def _errors() -> None:
-    proto, feeds = reduce_model(DATA, axes_form="const", axes=[5])
-    proto.graph.node[0].name = "mine"
-    with pytest.raises(halfulp.AxesError, match=r"'mine'.*-18.*5.*-2, 1"):
-        halfulp.onnx.run_model(proto, feeds)
-
-
-def _shape_inference() -> None:
-    infer = halfulp.onnx.infer_shape
-    assert infer((2, "N", 1, None), "unknown", keepdims=1) == (None, None, 1, None)
-    assert infer((2, "N", 1, None), "unknown", keepdims=0) is None
-    assert infer((2, "N", 1, None), [0], keepdims=0) == ("N", 1, None)
-    with pytest.raises(halfulp.AxesError):
-        infer((2, "N"), [2])
-
-
-CHECKS = {
-    "Which version": _which_version,
-    "Empty axes": _empty_axes,
-    "Negative axes": _negative_axes,
-    "The same axis twice": _twice,
-    "Axes as an input": _axes_as_input,
-    "Flags": _flags,
-    "Rank 0": _rank_0,
-    "Empty sets": _empty_sets,
-    "Shape inference": _shape_inference,
-    "Rounding": _rounding,
-    "NaN, infinities, zeros": _special_values,
-    "The same bits everywhere": _same_bits,
-    "Integers": _integers,
-    "The result": _result,
-    "Errors": _errors,
+# Of each published decision, the tests that try it on the code.
+TESTS = {
+    "Which version": ("test_1_every_type_and_opset", "test_onnx_has_the_same_versions"),
+    "Empty axes": ("test_2_and_3_axes_as_input", "test_2_absent_axes"),
+    "Negative axes": (
+        "test_2_and_3_axes_as_attribute",
+        "test_3_axes_out_of_range_are_errors",
+    ),
+    "The same axis twice": (
+        "test_2_and_3_axes_as_input",
+        "test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy",
+    ),
+    "Axes as an input": ("test_3_axes_of_another_rank_or_type_are_errors",),
+    "Flags": ("test_4_flags_are_0_or_1", "test_4_flags_are_integers"),
+    "Rank 0": ("test_5_rank_0_is_squared", "test_5_rank_0_has_no_axes"),
+    "Empty sets": ("test_6_empty_sets_sum_to_0",),
+    "Shape inference": (
+        "test_known_axes_give_the_shape_of_the_result",
+        "test_unknown_axes_give_what_all_axes_have_in_common",
+        "test_symbols_and_unknown_sizes_pass",
+    ),
+    "Rounding": (
+        "test_hard_rows_are_correctly_rounded",
+        "test_7_overflow_is_decided_by_the_exact_sum",
+    ),
+    "NaN, infinities, zeros": (
+        "test_7_any_nan_gives_the_canonical_quiet_nan",
+        "test_7_any_infinity_gives_positive_infinity",
+        "test_7_a_zero_result_is_positive",
+    ),
+    "The same bits everywhere": (
+        "test_every_layout_and_axes",
+        "test_one_multiset_has_one_sum_in_every_layout",
+        "test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back",
+    ),
+    "Integers": (
+        "test_9_integers_are_exact_modulo_2_to_the_n",
+        "test_9_the_opt_in_raises_instead_of_wrapping",
+    ),
+    "The result": ("test_10_the_result_is_new_contiguous_and_of_the_same_type",),
+    "Errors": ("test_errors_at_run_time",),
 }
 
 
-def test_every_decision_is_checked() -> None:
-    assert [d.title for d in DECISIONS] == [*CHECKS]
-
-
-@pytest.mark.parametrize("title", CHECKS)
-def test_the_code_does_what_was_decided(title: str) -> None:
-    CHECKS[title]()
+def test_every_decision_has_tests() -> None:
+    assert [d.title for d in DECISIONS] == [*TESTS]
+    names = {
+        name
+        for file in Path(__file__).parents[1].rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)
+    }
+    for tests in TESTS.values():
+        assert names.issuperset(tests)

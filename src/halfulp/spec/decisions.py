@@ -1,7 +1,7 @@
 """What halfulp does where ONNX's texts on ReduceSumSquare are silent or contradict
 each other, and why.
 
-Imports nothing of halfulp. tests/spec/test_spec.py checks each decision on the code.
+Imports nothing of halfulp. tests/spec/test_spec.py names the tests of each decision.
 """
 
 from __future__ import annotations
