@@ -248,6 +248,12 @@ def test_the_reference_has_every_public_name_and_no_other() -> None:
     assert set(directives) == expected | RETURNED
 
 
+@pytest.mark.parametrize("name", sorted(RETURNED))
+def test_classes_of_the_reference_are_where_it_says(name: str) -> None:
+    module, _, class_name = name.rpartition(".")
+    assert isinstance(getattr(import_module(module), class_name), type)
+
+
 def test_pages_are_in_the_contents() -> None:
     index = (DOCS / "index.md").read_text()
     entries = [

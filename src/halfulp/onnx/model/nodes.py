@@ -30,6 +30,21 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
             yield attribute.name, graph
 
 
+def twin_graphs(
+    node: NodeProto, twin: NodeProto
+) -> Iterator[tuple[str, GraphProto, GraphProto]]:
+    """Yield what `subgraphs` does, each with the graph at the same place of `twin`."""
+    pairs = zip(subgraphs(node), subgraphs(twin), strict=True)
+    yield from ((name, graph, other) for (name, graph), (_, other) in pairs)
+
+
+def drop_attribute(node: NodeProto, name: str) -> None:
+    """Remove each attribute called `name`."""
+    for i in reversed(range(len(node.attribute))):
+        if node.attribute[i].name == name:
+            del node.attribute[i]
+
+
 def labelled(nodes: Iterable[NodeProto], path: str) -> Iterator[tuple[str, NodeProto]]:
     """Yield each node after the path that names it; no two nodes have the same."""
     names = set()

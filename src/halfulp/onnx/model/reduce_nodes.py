@@ -22,10 +22,12 @@ from halfulp.reductions import (
 )
 from halfulp.spec.rules import check_flag
 
+NOOP = "noop_with_empty_axes"
+
 _ATTRIBUTE_TYPES = {
     "axes": AttributeProto.INTS,
     "keepdims": AttributeProto.INT,
-    "noop_with_empty_axes": AttributeProto.INT,
+    NOOP: AttributeProto.INT,
 }
 
 
@@ -116,9 +118,7 @@ def read_node(node: NodeProto, opset: int, where: str) -> ReduceNode:
     return ReduceNode(
         version=version,
         keepdims=check_flag("keepdims", values.get("keepdims", 1), where),
-        noop_with_empty_axes=check_flag(
-            "noop_with_empty_axes", values.get("noop_with_empty_axes", 0), where
-        ),
+        noop_with_empty_axes=check_flag(NOOP, values.get(NOOP, 0), where),
         axes=tuple(values.get("axes", ())),
     )
 

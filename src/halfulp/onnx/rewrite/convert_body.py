@@ -26,7 +26,7 @@ from halfulp.onnx.model.bodies import (
 from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
     label,
-    subgraphs,
+    twin_graphs,
     walk,
     within,
 )
@@ -105,8 +105,7 @@ class BodyConverter:
         same = True
         for index, (node, typed) in enumerate(zip(nodes, typed_nodes, strict=True)):
             here = path + label(node, index)
-            pairs = zip(subgraphs(node), subgraphs(typed), strict=True)
-            for (name, graph), (_, typed_graph) in pairs:
+            for name, graph, typed_graph in twin_graphs(node, typed):
                 inner = Scope(scope)
                 inner.add_graph(typed_graph)
                 into = within(here, name)

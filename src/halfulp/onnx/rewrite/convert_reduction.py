@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.model.reduce_nodes import ReduceNode, version_at
+from halfulp.onnx.model.nodes import drop_attribute
+from halfulp.onnx.model.reduce_nodes import NOOP, ReduceNode, version_at
 from halfulp.onnx.model.terms import TERMS, TermInOnnx
 from halfulp.reductions import BY_OPERATOR, PLAIN_SUM
-
-_NOOP = "noop_with_empty_axes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ Axes = tuple[int, ...] | FunctionAttribute | None
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A node in another converted.
+    """What a node became.
 
     Attributes
     ----------
@@ -121,7 +120,7 @@ def _with_input(
     axes_input: Callable[[tuple[int, ...] | FunctionAttribute], str],
 ) -> Converted:
     """Return `node`, which has axes as an attribute, with an input instead."""
-    _drop(node, "axes")
+    drop_attribute(node, "axes")
     if not axes:
         return Converted([node], "all axes: no input")
     node.input.append(axes_input(axes))
@@ -140,14 +139,14 @@ def _with_attribute(
     row = BY_OPERATOR[said.version.operator]
     assert row.finish == "none"
     term = TERMS[row.term]
-    decided_by_call = any(a.name == _NOOP and a.ref_attr_name for a in node.attribute)
+    decided_by_call = any(a.name == NOOP and a.ref_attr_name for a in node.attribute)
     may_be_noop = decided_by_call or said.noop_with_empty_axes
     if axes is None or (may_be_noop and isinstance(axes, FunctionAttribute)):
         return _term_and_sum(node, term, opset, fresh, f"{where}axes are")
     if not axes and decided_by_call:
-        return _term_and_sum(node, term, opset, fresh, f"{where}{_NOOP} is")
+        return _term_and_sum(node, term, opset, fresh, f"{where}{NOOP} is")
     del node.input[1:]
-    _drop(node, _NOOP)
+    drop_attribute(node, NOOP)
     if axes:
         _set_axes(node, axes)
         return Converted([node], f"{_said(axes)} as an attribute")
@@ -183,18 +182,11 @@ def _term_and_sum(
 
 
 def _set_axes(node: NodeProto, axes: tuple[int, ...] | FunctionAttribute) -> None:
-    _drop(node, "axes")
+    drop_attribute(node, "axes")
     if isinstance(axes, FunctionAttribute):
         node.attribute.add(name="axes", type="INTS", ref_attr_name=axes.attribute)
     else:
         node.attribute.add(name="axes", type="INTS", ints=axes)
-
-
-def _drop(node: NodeProto, name: str) -> None:
-    """Remove an attribute."""
-    for i in reversed(range(len(node.attribute))):
-        if node.attribute[i].name == name:
-            del node.attribute[i]
 
 
 def _said(axes: tuple[int, ...] | FunctionAttribute) -> str:

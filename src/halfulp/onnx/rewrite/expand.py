@@ -10,7 +10,12 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
 from halfulp.onnx.model.bodies import Body, FreshNames, fresh_names, replace
-from halfulp.onnx.model.nodes import labelled, subgraphs, within
+from halfulp.onnx.model.nodes import (
+    drop_attribute,
+    labelled,
+    twin_graphs,
+    within,
+)
 from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.reduce_nodes import read_node, reduction_of
 from halfulp.onnx.model.scopes import Scope
@@ -100,8 +105,7 @@ class _Expander:
         nodes: list[NodeProto] = []
         twins = zip(labelled(body.node, path), typed.node, strict=True)
         for (here, node), twin in twins:
-            inner = zip(subgraphs(node), subgraphs(twin), strict=True)
-            for (name, graph), (_, typed_graph) in inner:
+            for name, graph, typed_graph in twin_graphs(node, twin):
                 self.expand(graph, typed_graph, scope, within(here, name))
             row = reduction_of(node)
             if row:
@@ -146,9 +150,7 @@ class _Expander:
         node.input[0] = output
         if rules.version.axes == PLAIN_SUM.version_for(self._opset).axes:
             return before
-        for i in reversed(range(len(node.attribute))):
-            if node.attribute[i].name == "axes":
-                del node.attribute[i]
+        drop_attribute(node, "axes")
         if rules.axes:
             # A Constant node, as functions have no initializers.
             axes = NodeProto(op_type="Constant", domain=node.domain)

@@ -19,9 +19,15 @@ from halfulp.onnx.model.bodies import (
     remove_unread_constants,
     replace,
 )
-from halfulp.onnx.model.nodes import DOMAIN_NAMES, labelled, subgraphs, within
+from halfulp.onnx.model.nodes import (
+    DOMAIN_NAMES,
+    drop_attribute,
+    labelled,
+    twin_graphs,
+    within,
+)
 from halfulp.onnx.model.open import read_model
-from halfulp.onnx.model.reduce_nodes import axes_values, read_node
+from halfulp.onnx.model.reduce_nodes import NOOP, axes_values, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.model.terms import TERMS
@@ -152,8 +158,7 @@ class _Fuser:
         gone: dict[int, str] = {}
         twins = zip(labelled(body.node, path), typed.node, strict=True)
         for index, ((here, node), twin) in enumerate(twins):
-            inner = zip(subgraphs(node), subgraphs(twin), strict=True)
-            for (name, graph), (_, typed_graph) in inner:
+            for name, graph, typed_graph in twin_graphs(node, twin):
                 self.fuse(graph, typed_graph, scope, terms, within(here, name))
             for name in node.output:
                 defined[name] = index
@@ -265,12 +270,11 @@ def _move_axes(node: NodeProto, scope: Scope) -> str:
         if value is None:
             return "the axes are known at run time only"
         axes = axes_values(value, "")
-    for i in reversed(range(len(node.attribute))):
-        attribute = node.attribute[i]
-        if attribute.name == "noop_with_empty_axes":
-            if not axes and (attribute.i or attribute.ref_attr_name):
-                return "empty axes reduce nothing where noop_with_empty_axes is set"
-            del node.attribute[i]
+    for attribute in node.attribute:
+        decides = attribute.name == NOOP and (attribute.i or attribute.ref_attr_name)
+        if decides and not axes:
+            return f"empty axes reduce nothing where {NOOP} is set"
+    drop_attribute(node, NOOP)
     del node.input[1:]
     if axes:
         node.attribute.add(name="axes", type="INTS", ints=axes)

@@ -9,7 +9,7 @@ from onnx import GraphProto, ModelProto
 from halfulp.faults import model_errors
 from halfulp.onnx.check.nodes import open_checked
 from halfulp.onnx.model.inference import Inference
-from halfulp.onnx.model.nodes import subgraphs
+from halfulp.onnx.model.nodes import twin_graphs
 from halfulp.onnx.model.open import Purpose, read_model
 
 
@@ -68,6 +68,5 @@ def _copy_types(typed: GraphProto, graph: GraphProto, nested: bool = False) -> N
         del values[:]
         values.extend(getattr(typed, name))
     for typed_node, node in zip(typed.node, graph.node, strict=True):
-        pairs = zip(subgraphs(typed_node), subgraphs(node), strict=True)
-        for (_, inner), (_, target) in pairs:
+        for _, inner, target in twin_graphs(typed_node, node):
             _copy_types(inner, target, nested=True)
