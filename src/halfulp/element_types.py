@@ -197,6 +197,11 @@ def result_type(
     return result
 
 
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Tell whether elements are floats: of NumPy's, or bfloat16."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
 def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return a dtype in native byte order; itself if it is of a kind that has none."""
     try:

@@ -1,6 +1,6 @@
 """Values of any kind as JSON has them.
 
-Imports nothing of halfulp.
+May import element_types only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from halfulp.element_types import is_float
 
 
 def plain(value: Any) -> Any:
@@ -26,14 +27,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(v) for v in value]
     if isinstance(value, np.generic):
-        value = float(str(value)) if is_float(np.asarray(value)) else value.item()
+        value = float(str(value)) if is_float(value.dtype) else value.item()
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, str | int | float | None) else str(value)
-
-
-def is_float(array: npt.NDArray[Any]) -> bool:
-    """Whether the elements are floats of NumPy's or bfloat16."""
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"

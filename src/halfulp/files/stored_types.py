@@ -15,6 +15,9 @@ import numpy.typing as npt
 from halfulp.element_types import BY_NAME as ELEMENTS
 from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES, ElementType, widened
 
+# As which NumPy and h5py save bfloat16: two bytes of no type.
+SAVED_BFLOAT16 = np.dtype("V2")
+
 
 @dataclass(frozen=True, slots=True)
 class StoredType:

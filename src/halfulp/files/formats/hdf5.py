@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from halfulp.files.formats.chunked import ChunkedTensor, Places, package
-from halfulp.files.stored_types import BY_NAME, stored_type
+from halfulp.files.stored_types import BY_NAME, SAVED_BFLOAT16, stored_type
 from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, the_file
-
-_VOID = np.dtype("V2")  # as which h5py saves bfloat16
 
 
 def hdf5_datasets(
@@ -47,7 +45,7 @@ def _dataset(
         dtype = node.dtype
     except TypeError:  # NumPy has none like it
         return Skipped(name, type(node.id.get_type()).__name__)
-    if bfloat16 and dtype == _VOID:
+    if bfloat16 and dtype == SAVED_BFLOAT16:
         stored = BY_NAME["bfloat16"]
     else:
         known = stored_type(dtype)

@@ -22,7 +22,7 @@ import numpy as np
 
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
-from halfulp.files.stored_types import BY_NAME, stored_type
+from halfulp.files.stored_types import BY_NAME, SAVED_BFLOAT16, stored_type
 from halfulp.files.tensors import (
     Array,
     FileSource,
@@ -35,7 +35,6 @@ from halfulp.files.tensors import (
 )
 from halfulp.input import file_errors, open_regular, read_at, the_file
 
-_VOID = np.dtype("V2")  # as which NumPy saves bfloat16
 _MAGIC = b"\x93NUMPY"
 _LENGTHS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # of the length of a header, by version
 # Bytes of a header, as for NumPy: that of an array without fields is far shorter.
@@ -147,7 +146,7 @@ def npz_tensors(
 
 def _tensor(array: NumpyArray, bfloat16: bool) -> FlatTensor | Skipped:
     dtype = array.dtype
-    if bfloat16 and dtype == _VOID:
+    if bfloat16 and dtype == SAVED_BFLOAT16:
         dtype = BY_NAME["bfloat16"].dtype
     stored = stored_type(dtype) if dtype else None
     if dtype is None or stored is None:

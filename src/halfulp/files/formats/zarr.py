@@ -20,7 +20,13 @@ import numpy as np
 
 from halfulp.errors import ModelError
 from halfulp.files.formats.chunked import ChunkedTensor, Places, package
-from halfulp.files.stored_types import BY_NAME, BY_NUMPY_NAME, StoredType, stored_type
+from halfulp.files.stored_types import (
+    BY_NAME,
+    BY_NUMPY_NAME,
+    SAVED_BFLOAT16,
+    StoredType,
+    stored_type,
+)
 from halfulp.files.tensors import Skipped, Tensor, Wanted
 from halfulp.input import file_errors, open_regular, read_at, read_whole, the_file
 
@@ -152,7 +158,7 @@ class _Array:
         if name in BY_NUMPY_NAME:
             return BY_NUMPY_NAME[name], name
         if name in ("r16", "|V2", "<V2"):
-            return (BY_NAME["bfloat16"] if bfloat16 else None), "|V2"
+            return (BY_NAME["bfloat16"] if bfloat16 else None), SAVED_BFLOAT16.str
         if self._version == 2:
             try:
                 return stored_type(np.dtype(name)), name

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from onnx import TypeProto, ValueInfoProto
 
 from halfulp.arrays import as_array
-from halfulp.element_types import in_native_order
+from halfulp.element_types import in_native_order, is_float
 from halfulp.errors import ArgumentError
 from halfulp.faults import one_line
 from halfulp.files.formats.tensor_proto import tensor_dtype
+from halfulp.files.stored_types import SAVED_BFLOAT16
 from halfulp.onnx.model.tensors import dtype_code, dtype_name, type_name
 
 
@@ -99,14 +100,13 @@ def _as_array(what: str, value: Any, dtype: np.dtype[Any] | None) -> npt.NDArray
             array = np.asarray(value, dtype)
         except (ValueError, TypeError, OverflowError) as error:
             raise ArgumentError(f"{what} is no array: {one_line(str(error))}") from error
-    if dtype is not None and dtype.name == "bfloat16" and array.dtype == np.dtype("V2"):
+    if dtype is not None and dtype.name == "bfloat16" and array.dtype == SAVED_BFLOAT16:
         return array.view(dtype)
     return array.astype(in_native_order(array.dtype), copy=False)
 
 
 def _takes(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
     """Tell whether Python's numbers, now in `array`, may be read as `dtype`."""
-    is_float = dtype.kind == "f" or dtype.name == "bfloat16"
     if array.dtype.kind == "i":
-        return is_float or dtype.kind in "iu"
-    return array.size == 0 or (array.dtype.kind == "f" and is_float)
+        return is_float(dtype) or dtype.kind in "iu"
+    return array.size == 0 or (array.dtype.kind == "f" and is_float(dtype))

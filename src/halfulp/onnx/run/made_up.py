@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
+from halfulp.element_types import is_float
 from halfulp.errors import ModelError
 from halfulp.faults import model_errors
 from halfulp.files.formats.tensor_proto import tensor_dtype
@@ -148,8 +149,7 @@ def _values(
 ) -> np.ndarray[Any, Any]:
     if dtype.kind == "O":
         return rng.choice(np.array(["", "a", "b c"], object), shape)
-    is_float = dtype.kind == "f" or dtype.name == "bfloat16"
-    if kind == "small integers" or not (is_float or dtype.kind in "iu"):
+    if kind == "small integers" or not (is_float(dtype) or dtype.kind in "iu"):
         return rng.integers(0, 4, shape).astype(dtype)
     if dtype.kind in "iu":
         if kind == "random numbers":

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from halfulp.json_values import is_float, plain
+from halfulp.element_types import is_float
+from halfulp.files.stored_types import SAVED_BFLOAT16
+from halfulp.json_values import plain
 from halfulp.onnx.model.tensors import dtype_name
 
 _Array = npt.NDArray[Any]
@@ -62,11 +64,11 @@ def compare(value: _Array, expected: _Array) -> dict[str, Any]:
         also ``greatest_difference``, relative to the largest finite magnitude
         expected. If the shapes differ, ``shape`` expected only.
     """
-    if expected.dtype == np.dtype("V2") and value.dtype.name == "bfloat16":
+    if expected.dtype == SAVED_BFLOAT16 and value.dtype.name == "bfloat16":
         expected = expected.view(value.dtype)
     if value.shape != expected.shape:
         return {"shape": list(expected.shape)}
-    if not (is_float(value) and is_float(expected)):
+    if not (is_float(value.dtype) and is_float(expected.dtype)):
         if value.dtype.kind in "OU" or expected.dtype.kind in "OU":
             value, expected = value.astype(object), expected.astype(object)
         return {"agree": int(np.count_nonzero(value == expected)), "of": value.size}
@@ -105,7 +107,7 @@ def compare_bits(value: Any, other: Any) -> dict[str, Any]:
         "agree": sum(int(np.count_nonzero(same_bits(a, b))) for a, b in both),
         "of": sum(a.size for a, _ in both),
     }
-    steps = [_ulps(a, b) for a, b in both if is_float(a)]
+    steps = [_ulps(a, b) for a, b in both if is_float(a.dtype)]
     if steps:
         facts["ulps"] = plain(max(steps))
     return facts
@@ -157,7 +159,7 @@ def same_kind(a: Any, b: Any) -> bool:
 
 def same_bits(a: _Array, b: _Array) -> Any:
     """Tell for each element whether its bits agree, NaN with NaN."""
-    if a.dtype.kind == "f" or a.dtype.name == "bfloat16":
+    if is_float(a.dtype):
         both_nan = np.isnan(a) & np.isnan(b)
         return ((a == b) & (np.signbit(a) == np.signbit(b))) | both_nan
     return a == b
