@@ -39,7 +39,7 @@ ALLOWED = {
     "files/formats/chunked.py": {"import_module"},
     # The node tests of the installed onnx; and urllib.parse, which splits an address.
     "page/examples.py": {"import_module"},
-    "page/hypertext.py": {"urllib"},
+    "page/blocks.py": {"urllib"},
 }
 
 

@@ -26,10 +26,9 @@ import halfulp
 import halfulp.page
 from browser import dom_of, needs_chromium
 from halfulp.cli import main
+from halfulp.page.content import hypertext, markdown
 from halfulp.page.data import Page, build
 from halfulp.page.documented import documents
-from halfulp.page.hypertext import hypertext
-from halfulp.page.markdown import markdown
 from oracle import bits, expected
 
 VOID = {"meta", "br", "hr", "wbr", "img", "input", "link", "source", "base", "embed"}
@@ -464,7 +463,7 @@ def test_texts_cannot_put_anything_into_the_page(page: Page) -> None:
 
 
 def test_markdown_reads_the_same_folded_and_fits_80_columns(page: Page) -> None:
-    from halfulp.page.hypertext import _text
+    from halfulp.page.blocks import prose
     from halfulp.report.markdown import folded
 
     code = False
@@ -473,7 +472,7 @@ def test_markdown_reads_the_same_folded_and_fits_80_columns(page: Page) -> None:
         assert code or len(line) <= 80 or "](https:" in line
     for theirs in onnx.defs.get_all_schemas():
         for text in (theirs.doc, *(a.description for a in theirs.attributes.values())):
-            assert _text(folded(text)).split() == _text(text).split()
+            assert prose(folded(text)).split() == prose(text).split()
 
 
 def test_json_holds_all_of_it(page: Page, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """The page of an operator: its data, as JSON, as Markdown, as HTML.
 
-May import errors, html, json_values, spec and onnx.
+May import errors, report, json_values, spec and onnx.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from halfulp.page.content import hypertext, markdown
 from halfulp.page.data import build
-from halfulp.page.hypertext import hypertext
-from halfulp.page.markdown import markdown
 
 
 def render(op: str, form: str, domain: str = "") -> str:
