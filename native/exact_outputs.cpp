@@ -65,10 +65,10 @@ void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::i
   const Loop& inner = reduced.innermost();
   for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
     const Matrix matrix = {input + offset, inner.count, inner.input, n, kept.input};
-    if (!reader_.folds(matrix)) return add_matrix(matrix, sums, workspace);
-    const Folded folded = reader_.fold(matrix);
-    add_matrix(folded.wide, sums, workspace);
-    add_matrix(folded.rest, sums, workspace);
+    if (!reader_.reshapes(matrix)) return add_matrix(matrix, sums, workspace);
+    const Reshaped reshaped = reader_.reshape(matrix);
+    add_matrix(reshaped.wide, sums, workspace);
+    add_matrix(reshaped.rest, sums, workspace);
   });
 }
 

@@ -15,8 +15,8 @@ namespace halfulp {
 // A copy of elements takes so many bytes at most.
 inline constexpr std::int64_t kPackBytes = 16 * 1024;
 
-// A matrix of fewer columns is folded to this many.
-inline constexpr std::int64_t kFoldedColumns = 512;
+// A matrix of fewer columns is reshaped to this many.
+inline constexpr std::int64_t kReshapedColumns = 512;
 
 // The most elements of a block: a few milliseconds' work. Such blocks consist of whole blocks
 // of every kernel: of rows at most 2^18 columns, of columns 2^11 rows.
@@ -38,7 +38,7 @@ struct Matrix {
 
 // A matrix as two: one of fewer rows of more columns, and the rows left over. Column j of the
 // first belongs to column j % columns of the whole.
-struct Folded {
+struct Reshaped {
   Matrix wide;
   Matrix rest;
 };
@@ -86,25 +86,25 @@ class Reader {
   // Whether elements `stride` bytes apart are read where they lie.
   bool in_place(std::ptrdiff_t stride) const { return stride == bytes_ && whole_elements_; }
 
-  // Whether to fold a matrix: all of it lies side by side, and a vector would hold a row and
+  // Whether to reshape a matrix: all of it lies side by side, and a vector would hold a row and
   // else nothing.
-  bool folds(const Matrix& matrix) const {
-    return matrix.columns < kFoldedColumns / 4 && matrix.stride == memory_bytes_ &&
+  bool reshapes(const Matrix& matrix) const {
+    return matrix.columns < kReshapedColumns / 4 && matrix.stride == memory_bytes_ &&
            matrix.row_stride == matrix.columns * memory_bytes_ &&
-           matrix.rows >= 2 * kFoldedColumns;
+           matrix.rows >= 2 * kReshapedColumns;
   }
 
-  Folded fold(const Matrix& matrix) const {
-    const std::int64_t folds = kFoldedColumns / matrix.columns;
-    const std::int64_t rows = matrix.rows / folds;
-    const std::ptrdiff_t row_stride = folds * matrix.row_stride;
-    Folded folded = {matrix, matrix};
-    folded.wide.rows = rows;
-    folded.wide.row_stride = row_stride;
-    folded.wide.columns = folds * matrix.columns;
-    folded.rest.data += rows * row_stride;
-    folded.rest.rows = matrix.rows % folds;
-    return folded;
+  Reshaped reshape(const Matrix& matrix) const {
+    const std::int64_t times = kReshapedColumns / matrix.columns;
+    const std::int64_t rows = matrix.rows / times;
+    const std::ptrdiff_t row_stride = times * matrix.row_stride;
+    Reshaped reshaped = {matrix, matrix};
+    reshaped.wide.rows = rows;
+    reshaped.wide.row_stride = row_stride;
+    reshaped.wide.columns = times * matrix.columns;
+    reshaped.rest.data += rows * row_stride;
+    reshaped.rest.rows = matrix.rows % times;
+    return reshaped;
   }
 
   // Calls f(block) for blocks that make up a matrix. Copies are made in `memory`, aligned, of

@@ -85,13 +85,13 @@ class Call {
     needs.adds = adds;
     // Columns whose sums are open are read one by one in the end.
     needs.packed = by_columns || !reader_.in_place(reduced.input);
-    needs.folded = !adds && by_columns && reader_.folds(columns);
+    needs.reshaped = !adds && by_columns && reader_.reshapes(columns);
     const SumFormat sum = sum_format(request_.term, format_of(request_.input_type));
     needs.part_bytes = adds && of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0;
     const std::int64_t tile = schedule_.tile();
     Workspaces workspaces(count);
     for (std::unique_ptr<Workspace>& workspace : workspaces) {
-      workspace = std::make_unique<Workspace>(adds ? std::max(tile, kFoldedColumns) : tile,
+      workspace = std::make_unique<Workspace>(adds ? std::max(tile, kReshapedColumns) : tile,
                                               needs, request_.watch);
     }
     return workspaces;

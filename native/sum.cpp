@@ -69,8 +69,8 @@ void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* in
                  workspace);
     } else {
       const Matrix matrix = {data, inner.count, inner.input, n, kept.input};
-      if (reader_.folds(matrix)) {
-        add_folded(method, kernel, matrix, sums, fresh, workspace);
+      if (reader_.reshapes(matrix)) {
+        add_reshaped(method, kernel, matrix, sums, fresh, workspace);
       } else {
         add_matrix(kernel, matrix, sums, fresh, workspace);
       }
@@ -92,22 +92,22 @@ void TileSums::add_matrix(Function kernel, const Matrix& matrix, const Enclosure
       });
 }
 
-// Adds a matrix of columns to sums, folded.
-void TileSums::add_folded(Method method, Function kernel, const Matrix& matrix,
-                          const Enclosures& sums, bool fresh, Workspace& workspace) const {
-  const Folded folded = reader_.fold(matrix);
-  Workspace& own = workspace.folded();
+// Adds a matrix of columns to sums, reshaped.
+void TileSums::add_reshaped(Method method, Function kernel, const Matrix& matrix,
+                            const Enclosures& sums, bool fresh, Workspace& workspace) const {
+  const Reshaped reshaped = reader_.reshape(matrix);
+  Workspace& own = workspace.reshaped();
   if (method == Method::grid) {
-    for (std::int64_t j = 0; j < folded.wide.columns; ++j) {
+    for (std::int64_t j = 0; j < reshaped.wide.columns; ++j) {
       own.sums.hi[j] = sums.hi[j % matrix.columns];
     }
   }
-  add_matrix(kernel, folded.wide, own.sums, true, own);
+  add_matrix(kernel, reshaped.wide, own.sums, true, own);
   if (fresh) clear(method, sums, matrix.columns);
-  for (std::int64_t j = 0; j < folded.wide.columns; ++j) {
+  for (std::int64_t j = 0; j < reshaped.wide.columns; ++j) {
     join(method, sums, j % matrix.columns, own.sums, j);
   }
-  if (folded.rest.rows > 0) add_matrix(kernel, folded.rest, sums, false, workspace);
+  if (reshaped.rest.rows > 0) add_matrix(kernel, reshaped.rest, sums, false, workspace);
 }
 
 }  // namespace halfulp

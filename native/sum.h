@@ -1,5 +1,5 @@
 // Enclosures of the sums of a tile, and residues of integers: kernels run over blocks, and what
-// folds and parts gave is joined.
+// parts and columns of reshaped matrices gave is joined.
 // May include dispatch.h, plan.h, read.h, schedule.h and workspace.h only; its source modes.h
 // too.
 #pragma once
@@ -44,8 +44,8 @@ class TileSums {
                 const Enclosures& sums, Workspace& workspace) const;
   void add_matrix(Function kernel, const Matrix& matrix, const Enclosures& sums, bool fresh,
                   Workspace& workspace) const;
-  void add_folded(Method method, Function kernel, const Matrix& matrix, const Enclosures& sums,
-                  bool fresh, Workspace& workspace) const;
+  void add_reshaped(Method method, Function kernel, const Matrix& matrix,
+                    const Enclosures& sums, bool fresh, Workspace& workspace) const;
 
   const Plan& plan_;
   const Term term_;

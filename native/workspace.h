@@ -21,7 +21,7 @@ class Workspace {
     Layout layout;
     bool adds;                // terms are added to exact sums, and nothing is rounded
     bool packed;              // elements are copied before they are read
-    bool folded;              // a matrix is folded to one of kFoldedColumns
+    bool reshaped;            // a matrix is reshaped to one of kReshapedColumns
     std::int64_t part_bytes;  // for the exact sums of a part
   };
 
@@ -40,9 +40,9 @@ class Workspace {
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
       next += n * sizeof *array;
     };
-    if (needs.folded) {
-      folded_ = std::make_unique<Workspace>(
-          kFoldedColumns, Needs{needs.layout, needs.adds, needs.packed, false, 0}, watch);
+    if (needs.reshaped) {
+      reshaped_ = std::make_unique<Workspace>(
+          kReshapedColumns, Needs{needs.layout, needs.adds, needs.packed, false, 0}, watch);
     }
     if (needs.adds) {
       part_sums_ = next;
@@ -71,7 +71,7 @@ class Workspace {
   void* scratch() { return scratch_; }           // of a kernel
   std::byte* packed() { return packed_; }        // copies of elements
   std::byte* part_sums() { return part_sums_; }  // exact ones, of a part
-  Workspace& folded() { return *folded_; }
+  Workspace& reshaped() { return *reshaped_; }
 
   Pace pace;
   Enclosures sums;
@@ -91,7 +91,7 @@ class Workspace {
   }
 
   std::unique_ptr<std::byte[]> memory_;
-  std::unique_ptr<Workspace> folded_;
+  std::unique_ptr<Workspace> reshaped_;
   std::byte* packed_;
   std::byte* scratch_;
   std::byte* part_sums_ = nullptr;

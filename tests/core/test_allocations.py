@@ -29,7 +29,7 @@ NATIVE = Path(__file__).parents[1] / "native"
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 
 # Shapes and axes for each way through the core: rows and columns, few and many of both,
-# folded ones, one number.
+# reshaped ones, one number.
 LAYOUTS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((3, 40000), (1,)),
     ((4000, 60), (0,)),

@@ -246,7 +246,7 @@ MUTANTS = [
       "a checked sum above 2^128 fits"),
     M("sum.cpp", "own.sums.hi[j] = sums.hi[j % matrix.columns];",
       "own.sums.hi[j] = 0;",
-      "the grid of folded columns is forgotten"),
+      "the grid of reshaped columns is forgotten"),
 ]  # fmt: skip
 
 
