@@ -63,9 +63,9 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def memory_bytes(name: str) -> int | None:
-    """Return a figure of /proc/meminfo in bytes, None where there is none."""
-    text = _field("/proc/meminfo", name)
+def memory_bytes(name: str, path: str = "/proc/meminfo") -> int | None:
+    """Return a figure that the system tells in KiB, in bytes; None where it does not."""
+    text = _field(path, name)
     return int(text.split()[0]) * 1024 if text else None
 
 

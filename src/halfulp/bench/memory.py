@@ -1,6 +1,6 @@
 """Measures the memory that one call takes beyond its result, in a fresh process.
 
-May import halfulp itself, cells and ours only.
+May import halfulp itself, cells, machine and ours only.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import halfulp
 from halfulp.bench.cells import TYPES, Cell
+from halfulp.bench.machine import memory_bytes
 from halfulp.bench.ours import ours
 
-_STATUS = Path("/proc/self/status")
+_STATUS = "/proc/self/status"
 
 
 def extra_memory(cell: Cell, type_name: str, threads: int) -> int | None:
@@ -43,18 +44,11 @@ def extra_memory(cell: Cell, type_name: str, threads: int) -> int | None:
         expression, names = ours(cell, x)
         try:
             Path("/proc/self/clear_refs").write_text("5")  # the peak is now the present
-            before = _status("VmHWM")
-            result = eval(expression, dict(names))
-            new = 0 if cell.update else int(result.nbytes)
-            return max(0, _status("VmHWM") - before - new)
-        except (OSError, LookupError):
+        except OSError:
             return None
-
-
-def _status(name: str) -> int:
-    """A figure of /proc/self/status in bytes."""
-    for line in _STATUS.read_text(encoding="ascii").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return int(value.split()[0]) * 1024
-    raise LookupError(name)
+        before = memory_bytes("VmHWM", _STATUS)
+        result = eval(expression, dict(names))
+        after = memory_bytes("VmHWM", _STATUS)
+    if before is None or after is None:
+        return None
+    return max(0, after - before - (0 if cell.update else int(result.nbytes)))

@@ -1,1 +1,1 @@
-"""The commands of the command line, one module each; cli.py lists them."""
+"""The commands, one module each, and what they alone use; cli.py lists them."""

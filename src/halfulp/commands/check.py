@@ -1,7 +1,7 @@
 """The command ``halfulp check``.
 
-May import limits, reductions, terminal and, within functions, files.paths,
-onnx.model_check and rich.
+May import errors, limits, reductions, terminal and, within functions, files.paths, rich
+and, of onnx, model.files and model_check.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""``halfulp convert``: a model in another opset.
+"""The command ``halfulp convert``: a model in another opset.
 
-May import output, reductions, terminal and, within the command, halfulp.onnx.
+May import arguments, output, reductions, rewriting, terminal and, within the command,
+halfulp.onnx.
 """
 
 from __future__ import annotations

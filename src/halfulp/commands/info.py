@@ -1,4 +1,4 @@
-"""halfulp info: show versions, instruction sets and threads.
+"""The command ``halfulp info``: show versions, instruction sets and threads.
 
 May import terminal.
 """

@@ -1,6 +1,6 @@
-"""halfulp merge: join what several runs of halfulp sum have saved.
+"""The command ``halfulp merge``: join what several runs of halfulp sum have saved.
 
-May import errors, terminal and commands.sum and, within the command, output and
+May import errors, output, terminal and commands.sum and, within the command,
 halfulp.files.
 """
 

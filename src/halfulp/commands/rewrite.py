@@ -1,6 +1,7 @@
 """The commands ``halfulp fuse`` and ``halfulp expand``.
 
-May import output, terminal and rich and, within functions, halfulp.onnx.
+May import arguments, output, rewriting, terminal and rich and, within functions,
+halfulp.onnx.
 """
 
 from __future__ import annotations

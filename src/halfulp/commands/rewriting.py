@@ -1,7 +1,6 @@
-"""What the commands that rewrite a model share: OUT, --verify, and the way from to.
+"""What the commands that rewrite a model share: OUT, --verify, and the way between.
 
-May import limits and output and, within functions, engines, errors and
-halfulp.onnx.
+May import limits and output and, within functions, engines, errors and halfulp.onnx.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""halfulp run: run a model and show its outputs.
+"""The command ``halfulp run``: run a model and show its outputs.
 
-May import errors, limits and terminal and, within the command, engines, output and
-halfulp.onnx.
+May import arguments, errors, limits, output and terminal and, within the command, engines
+and halfulp.onnx.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""halfulp sum: sums of squares of the tensors in files.
+"""The command ``halfulp sum``: sums of squares of the tensors in files.
 
-May import errors and terminal and, within the command, output and halfulp.files.
+May import errors, output and terminal and, within functions, halfulp.files and, of onnx,
+model.data_files.
 """
 
 from __future__ import annotations
