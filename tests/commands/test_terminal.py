@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from rich.console import Console
 from halfulp import terminal
 from halfulp.cli import main
 from onnx_models import model
+from summed_files import save_safetensors
 from terminals import in_terminal
 
 LONG = [
@@ -27,17 +27,6 @@ OUTPUT = "/model/layers.0/self_attention/[bold]attention[/bold]/ReduceSumSquare_
 NODE = "/model/layers.0/attention/the ReduceSum of squares"
 # Three times its square.
 BIG, SUM = 2**62 - 1, str(3 * (2**62 - 1) ** 2)
-
-
-def save_safetensors(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write a file of arrays of float64."""
-    header, end = {}, 0
-    for name, x in arrays.items():
-        begin, end = end, end + x.nbytes
-        header[name] = {"dtype": "F64", "shape": x.shape, "data_offsets": [begin, end]}
-    head = json.dumps(header).encode()
-    content = b"".join(x.tobytes() for x in arrays.values())
-    path.write_bytes(struct.pack("<Q", len(head)) + head + content)
 
 
 @pytest.fixture

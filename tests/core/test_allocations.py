@@ -13,13 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx.parser
 import pytest
 
 import halfulp
+from foreign import Exporter
 from halfulp import SumSquare, _core
 from halfulp.cli import main
 from halfulp.conformance.bits import bits
@@ -93,19 +93,6 @@ def arrays() -> list[tuple[np.ndarray, tuple[int, ...]]]:
     return some
 
 
-class Foreign:
-    """An array of another library."""
-
-    def __init__(self, x: np.ndarray) -> None:
-        self._x = x
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        return self._x.__dlpack__(**arguments)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._x.__dlpack_device__()
-
-
 def fail_in_reductions() -> int:
     allocations = Allocations(_core.__file__)
 
@@ -125,7 +112,7 @@ def fail_in_reductions() -> int:
         fail_in(x, axes)
     x = np.ones((3, 40), "f4")
     allocations.fail_each(
-        lambda: same(halfulp.sum_square(Foreign(x)), halfulp.sum_square(x)), lambda: None
+        lambda: same(halfulp.sum_square(Exporter(x)), halfulp.sum_square(x)), lambda: None
     )
     return allocations.failed
 

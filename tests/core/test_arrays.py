@@ -13,30 +13,10 @@ import numpy as np
 import pytest
 
 import halfulp
+from foreign import Exporter, Foreign
 from halfulp import _core
 from halfulp.arrays import as_array
 from oracle import BFLOAT16, SMALL, TYPES, assert_same_bits, expected
-
-
-class Foreign:
-    """An array of another library, on top of NumPy's DLPack."""
-
-    def __init__(self, array: np.ndarray, device: int = 1) -> None:
-        self.array = array
-        self.device = device
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        if self.array.dtype == BFLOAT16:  # NumPy exports no bfloat16
-            return _core.export_dlpack(self.array).__dlpack__(**arguments)
-        return self.array.__dlpack__(**arguments)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (self.device, 0)
-
-    def __array_namespace__(self) -> Any:
-        return SimpleNamespace(
-            from_dlpack=lambda x: Foreign(_core.import_dlpack(x.__dlpack__()))
-        )
 
 
 @pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
@@ -86,16 +66,7 @@ def test_axes_may_be_foreign_too() -> None:
 
 
 def test_a_library_without_from_dlpack_gets_a_numpy_array() -> None:
-    class Exporter:
-        array = np.arange(4.0)
-
-        def __dlpack__(self, **arguments: Any) -> Any:
-            return self.array.__dlpack__(**arguments)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return (1, 0)
-
-    assert halfulp.sum_square(Exporter()) == 14
+    assert halfulp.sum_square(Exporter(np.arange(4.0))) == 14
 
 
 class Tensor(ctypes.Structure):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 
 import hypothesis.strategies as st
@@ -12,6 +11,7 @@ from hypothesis import given
 
 import halfulp
 from layouts import INTEGER_TYPES, strided_arrays
+from memory import bytes_left
 from oracle import (
     SMALL,
     TYPES,
@@ -118,17 +118,10 @@ def test_no_layout_is_copied() -> None:
     bytes_ = np.ones((4096, 8192), np.uint8)
     views = [x, x.T, x[:, ::2], x[::-1], x[1::3, ::-1], x.astype(">f4")]
     views += [bytes_, bytes_.T, bytes_[::3, ::-2], x.astype(">i2"), x.astype(bool)]
-    page = resource.getpagesize()
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * page
-    old = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2**20, old[1]))
-    try:
+    with bytes_left(2**20):
         totals = [halfulp.sum_square(view) for view in views]
         columns = [halfulp.sum_square(view, 0) for view in views]
         rounded = [halfulp.sum_square(v, 1, dtype="f4") for v in views]
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, old)
     assert totals == [view.size for view in views]
     assert all(np.all(r == v.shape[1]) for r, v in zip(rounded, views, strict=True))
     assert all(np.all(c == v.shape[0]) for c, v in zip(columns, views, strict=True))

@@ -7,7 +7,6 @@ import functools
 import json
 import math
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -24,10 +23,13 @@ import pytest
 from hypothesis import given
 
 import halfulp
+from foreign import Exporter
 from halfulp import SumSquare, _core
+from halfulp.conformance.bits import EMAX
 from halfulp.conformance.cases import hard_rows
 from halfulp.exact import exact_sum_square, round_exact
 from layouts import strided_arrays
+from memory import bytes_left
 from oracle import (
     CONFIGURATIONS,
     FLOATS,
@@ -161,7 +163,7 @@ def test_a_sum_just_above_a_power_of_two_is_not_rounded_to_it(target: str) -> No
 @by_float
 def test_values_of_any_range_are_exact(rng: np.random.Generator, dtype: np.dtype) -> None:
     # Whatever exponents a kernel's accumulators have room for: below, at and beyond.
-    p, emax = PRECISION[dtype.name], hard_rows.EMAX[dtype.name]
+    p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     n = 5000
     for spread in range(0, 60, 2):
         significands = rng.integers(2 ** (p - 1), 2**p, (2, n)) | 1
@@ -184,7 +186,7 @@ def test_values_of_changing_size_are_exact(
     rng: np.random.Generator, dtype: np.dtype
 ) -> None:
     # A kernel may guess from the last few thousand elements how large the next are.
-    emax = hard_rows.EMAX[dtype.name]
+    emax = EMAX[dtype.name]
     for _ in range(12):
         values = rng.standard_normal((7, 4096))
         exponents = rng.integers(-12, 13, (7, 1)) * rng.choice([1, 3, emax // 12])
@@ -338,18 +340,8 @@ def test_count_is_that_of_one_sum() -> None:
 
 
 def test_dlpack_producers_and_lists_are_read() -> None:
-    class Producer:
-        def __init__(self, array: np.ndarray) -> None:
-            self.array = array
-
-        def __dlpack__(self, **arguments: Any) -> Any:
-            return self.array.__dlpack__(**arguments)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return self.array.__dlpack_device__()
-
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    assert SumSquare("float", 4).update(Producer(x), 0) == state_of(x, 0)
+    assert SumSquare("float", 4).update(Exporter(x), 0) == state_of(x, 0)
     assert SumSquare("double").update([3.0, 4.0]).result() == 25
 
 
@@ -358,18 +350,10 @@ def test_no_layout_is_copied() -> None:
     views = [x, x.T, x[:, ::2], x[::-1], x.astype(">f4")]
     totals = [SumSquare("float") for _ in views]
     columns = [SumSquare("float", view.shape[1]) for view in views]
-    page = resource.getpagesize()
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * page
-    old = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2**21, old[1]))
-    try:
-        with halfulp.num_threads(1):
-            for view, total, column in zip(views, totals, columns, strict=True):
-                total.update(view)
-                column.update(view, 0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, old)
+    with bytes_left(2**21), halfulp.num_threads(1):
+        for view, total, column in zip(views, totals, columns, strict=True):
+            total.update(view)
+            column.update(view, 0)
     assert [t.result() for t in totals] == [view.size for view in views]
     for view, column in zip(views, columns, strict=True):
         assert np.all(column.result() == view.shape[0])
@@ -563,7 +547,7 @@ def test_bytes_are_what_their_description_says(name: str) -> None:
         elif x.dtype in INTEGERS:
             assert total == want % 2**127 + (2**127 if want >= 2**127 else 0)
         else:
-            least = 2 - hard_rows.EMAX[x.dtype.name] - PRECISION[x.dtype.name]
+            least = 2 - EMAX[x.dtype.name] - PRECISION[x.dtype.name]
             assert Fraction(total) * Fraction(2) ** (2 * least) == want
 
 

@@ -21,6 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import halfulp
+from halfulp.conformance.bits import EMAX
 from halfulp.conformance.cases import hard_rows
 from oracle import (
     CONFIGURATIONS,
@@ -43,7 +44,7 @@ def mpfr_sum_square(row: np.ndarray, dtype: np.dtype) -> Any:
         total = gmpy2.mpfr(0)
         for value in row.astype(np.float64).tolist():
             total += gmpy2.mpfr(value) * gmpy2.mpfr(value)
-    p, emax = PRECISION[dtype.name], hard_rows.EMAX[dtype.name]
+    p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     # MPFR's exponents are of significands in [1/2, 1).
     target = gmpy2.context(
         precision=p, emax=emax + 1, emin=1 - emax - p + 2, subnormalize=True

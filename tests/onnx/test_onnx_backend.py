@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unittest
-import warnings
 
 import numpy as np
 import onnx
@@ -13,7 +12,7 @@ import pytest
 import halfulp.onnx.backend
 from halfulp import ArgumentError, HalfulpError, ModelError
 from halfulp.onnx import backend
-from node_tests import NODE_TESTS
+from node_tests import NODE_TESTS, node_tests_of
 from onnx_models import DATA, model, reduce_model
 
 # The names are given, as making them takes onnx seconds: all its tests with their data.
@@ -21,12 +20,7 @@ from onnx_models import DATA, model, reduce_model
 
 @pytest.fixture(scope="module")
 def node_tests() -> type[unittest.TestCase]:
-    with warnings.catch_warnings():
-        # Making the data of other operators, onnx overflows here and there.
-        warnings.simplefilter("ignore")
-        runner = onnx.backend.test.BackendTest(halfulp.onnx.backend, __name__)
-    runner.include("test_reduce_sum_square.*_cpu")
-    return runner.test_cases["OnnxBackendNodeModelTest"]
+    return node_tests_of(halfulp.onnx.backend, __name__)
 
 
 def test_these_are_the_node_tests(node_tests: type[unittest.TestCase]) -> None:

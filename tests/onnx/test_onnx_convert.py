@@ -15,6 +15,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 import halfulp
+from examples import EXAMPLES
 from halfulp.cli import main
 from halfulp.onnx import convert_opset, infer_shapes, run_model
 from halfulp.onnx.model.nodes import walk
@@ -34,7 +35,6 @@ from oracle import assert_same_bits
 from seed import SEED
 
 NEWEST = onnx.defs.onnx_opset_version()
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # One for each version of the operator, and what If, Loop and Scan need is there too.
 OPSETS = [10, 11, 13, 18]

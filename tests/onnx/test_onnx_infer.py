@@ -14,11 +14,10 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 import halfulp
+from examples import EXAMPLES
 from halfulp.onnx import infer_shape, infer_shapes, run_model
 from onnx_models import function, model, reduce_model, report_model, reports
 from seed import SEED
-
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.onnx"))
 
 sizes = st.one_of(st.integers(0, 3), st.sampled_from(["N", "M"]), st.none())
 shapes = st.lists(sizes, max_size=4).map(tuple)
@@ -243,7 +242,9 @@ def test_axes_out_of_range_of_an_inferred_rank_are_an_error() -> None:
         infer_shapes(proto)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.glob("*.onnx")), ids=lambda path: path.stem
+)
 def test_a_model_is_as_onnx_infers_it_or_better(path: Path) -> None:
     proto = onnx.load(path)
     before = proto.SerializeToString(deterministic=True)

@@ -10,10 +10,8 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp import ArgumentError, AxesError, ModelError, UnsupportedTypeError
 from halfulp.onnx import ReduceSumSquare
-from onnx_models import DATA, function, model, reduce_model
+from onnx_models import DATA, WITNESS, function, model, reduce_model
 from oracle import assert_same_bits, expected
-
-WITNESS = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)
 
 
 def run(proto: Any, feeds: dict[str, Any]) -> list[Any]:

@@ -12,12 +12,8 @@ import pytest
 from faces import ENGINES, Run
 from halfulp import ModelError
 from halfulp.onnx import run_model
-from onnx_models import DATA, function, model, reduce_model
+from onnx_models import DATA, EXACT, WITNESS, function, model, reduce_model
 from oracle import assert_same_bits, expected
-
-# 4096^2 + 1 + 1: onnx's own implementation loses both ones, halfulp does not.
-WITNESS = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)
-EXACT = np.float32(16777218)
 
 
 @pytest.mark.parametrize("opset", [1000, 2**40])

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import types
 import unittest
-import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,25 +24,16 @@ import onnxruntime
 import pytest
 
 import halfulp
-from examples import INPUTS
+from examples import EXAMPLES, INPUTS
 from halfulp import ArgumentError, AxesError, EngineError
 from halfulp.onnx.model.nodes import walk
 from halfulp.spec.rules import normalize_axes
-from node_tests import NODE_TESTS
-from onnx_models import (
-    DATA,
-    DTYPES,
-    model,
-    reduce_model,
-)
+from node_tests import NODE_TESTS, node_tests_of
+from onnx_models import DATA, DTYPES, EXACT, WITNESS, model, reduce_model
 from oracle import assert_same_bits, expected
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 HOST = Path(__file__).parents[1] / "native/onnxruntime_host.c"
 
-# 4096^2 + 1 + 1: onnxruntime's own implementation loses both ones, halfulp does not.
-WITNESS = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)
-EXACT = np.float32(16777218)
 
 RELEASE = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 # What this release can be fed from Python.
@@ -349,12 +339,7 @@ class _Backend(onnx.backend.base.Backend):
 
 @pytest.fixture(scope="module")
 def node_tests() -> type[unittest.TestCase]:
-    with warnings.catch_warnings():
-        # Making the data of other operators, onnx overflows here and there.
-        warnings.simplefilter("ignore")
-        runner = onnx.backend.test.BackendTest(_Backend, __name__)
-    runner.include("test_reduce_sum_square.*_cpu")
-    return runner.test_cases["OnnxBackendNodeModelTest"]
+    return node_tests_of(_Backend, __name__)
 
 
 @pytest.mark.parametrize("name", NODE_TESTS)

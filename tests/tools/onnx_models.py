@@ -17,6 +17,9 @@ DTYPES = {element.name: element.dtype for element in ELEMENT_TYPES}
 REPORTS = load("public_reports")
 
 DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
+# 4096^2 + 1 + 1: other implementations lose both ones, halfulp does not.
+WITNESS = np.array([[4096, 1, 1], [1, 4096, 1]], np.float32)
+EXACT = np.float32(16777218)
 
 
 def model(text: str, *functions: str, opset: int = 18) -> onnx.ModelProto:

@@ -123,6 +123,17 @@ class Case:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
+    def facts(self) -> dict[str, str | int]:
+        """What files tell of a case: its name, class, type, version and opset."""
+        return {
+            "name": self.name,
+            "class": self.class_name,
+            "type": self.type,
+            "version": self.version,
+            "opset": self.opset,
+        }
+
+    @property
     def node(self) -> str:
         """The node in one line."""
         axes = None if self.axes is None else np.asarray(self.axes).tolist()

@@ -87,12 +87,7 @@ def _write_case(case: Case, folder: Path) -> dict[str, Any]:
         content = onnx.numpy_helper.from_array(array, of).SerializeToString()
         (data / f"{name}.pb").write_bytes(content)
     (folder / "data.json").write_text('{"rtol": 0, "atol": 0}\n')
-    return {
-        "name": case.name,
-        "class": case.class_name,
-        "type": case.type,
-        "version": case.version,
-        "opset": case.opset,
+    return case.facts | {
         "node": case.node,
         "inputs": len(feeds),
         "why": case.why,

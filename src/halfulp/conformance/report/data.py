@@ -46,13 +46,8 @@ def _run_object(run: Run) -> dict[str, Any]:
 
 
 def _case_object(result: Result) -> dict[str, Any]:
-    case, verdict = result.case, result.verdict
-    return {
-        "name": case.name,
-        "class": case.class_name,
-        "type": case.type,
-        "version": case.version,
-        "opset": case.opset,
+    verdict = result.verdict
+    return result.case.facts | {
         "verdict": verdict.word,
         "ulps": verdict.ulps,
         "passes_at_onnx_tolerance": verdict.passes_at_onnx_tolerance,
