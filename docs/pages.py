@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from halfulp.page import axes, render
+from halfulp.reductions import SUM_SQUARE
 from halfulp.report.html import DARK, LIGHT
 
 HERE = Path(__file__).parent
@@ -18,11 +19,11 @@ HERE = Path(__file__).parent
 
 def operator() -> str:
     """The page that `halfulp docs` makes."""
-    text = render("ReduceSumSquare", "md")
+    text = render(SUM_SQUARE.operator, "md")
     # One page, one title; the versions' own titles repeat, so that anchors get numbers.
     text = re.sub(r"\A# .*\n", "# The operator, version by version\n", text)
     # The picture in place of the table that says the same.
-    shown = f"## {axes.TITLE}\n\n{axes.figures()}\n"
+    shown = f"## {axes.TITLE}\n\n{axes.figures(SUM_SQUARE)}\n"
     return re.sub(rf"## {axes.TITLE}\n\n(\|.*\n)+", lambda _: shown, text)
 
 

@@ -21,7 +21,7 @@ from halfulp.reductions import SUM_SQUARE, Reduction, Term
 from halfulp.spec.rules import check_flag, normalize_axes, reduced_shape
 
 
-class _TermOf(NamedTuple):
+class ExactTerm(NamedTuple):
     """What a whole number adds.
 
     Attributes
@@ -35,7 +35,7 @@ class _TermOf(NamedTuple):
     degree: int
 
 
-_TERMS: dict[Term, _TermOf] = {"square": _TermOf(lambda n: n * n, 2)}
+TERMS: dict[Term, ExactTerm] = {"square": ExactTerm(lambda n: n * n, 2)}
 
 # Elements that are taken as Python numbers at once.
 _PIECE = 2**16
@@ -104,12 +104,12 @@ def exact(
     )
     result = np.empty(rows.shape[:-1], dtype=object)
     for index in np.ndindex(result.shape):
-        result[index] = _sum(_TERMS[row.term], rows[index], kind)
+        result[index] = _sum(TERMS[row.term], rows[index], kind)
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
 
 
 def _sum(
-    term: _TermOf, x: np.ndarray[Any, Any], kind: ElementType
+    term: ExactTerm, x: np.ndarray[Any, Any], kind: ElementType
 ) -> Fraction | int | float:
     # Some at a time: long lists take memory, and making them cannot be interrupted.
     pieces = (x[i : i + _PIECE] for i in range(0, len(x), _PIECE))

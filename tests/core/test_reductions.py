@@ -16,11 +16,13 @@ import onnx.defs
 import pytest
 
 import halfulp
-from halfulp import _core
+from halfulp import _core, exact
+from halfulp.conformance.cases import preimages
 from halfulp.element_types import BY_CODE
 from halfulp.errors import ModelError
 from halfulp.onnx.model.terms import TERMS
 from halfulp.onnx.ops import OPERATORS as OPERATORS_OF_EVALUATOR
+from halfulp.onnx.rewrite import fuse
 from halfulp.reductions import (
     PLAIN_SUM,
     REDUCTIONS,
@@ -87,6 +89,12 @@ def test_each_row_expands_to_the_function_that_onnx_has(row: Reduction) -> None:
     assert row.finish == "none"
     assert nodes[-2:] == [TERMS[row.term].operator, PLAIN_SUM.operator]
     assert TERMS[row.term].inputs("x") == ["x"] * len(schema.function_body.node[-2].input)
+
+
+@by_row
+def test_its_term_is_known_wherever_terms_are(row: Reduction) -> None:
+    for of_terms in (exact.TERMS, TERMS, preimages.INVERSES, fuse._REFUSALS):
+        assert row.term in of_terms
 
 
 @by_operator

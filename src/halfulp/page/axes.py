@@ -1,6 +1,7 @@
 """Which axis goes: a small reduction, drawn and in words.
 
-May import halfulp's faces, and report.html, whose colours the CSS takes from variables.
+May import onnx_functions, reductions, and report.html, whose colours the CSS takes from
+variables.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-import halfulp
+from halfulp.onnx_functions import reduce_as_onnx
+from halfulp.reductions import Reduction
 from halfulp.report.html import element, escape
 
 STYLE = """\
@@ -32,8 +34,8 @@ _WIDE, _HIGH, _WAY = 38, 26, 26
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
-    """The sums of squares of one array along some axes.
+class Reduced:
+    """What one array becomes along some axes.
 
     Attributes
     ----------
@@ -59,8 +61,8 @@ class Reduction:
         return "no axes" if self.axes is None else f"axes = {list(self.axes)}"
 
 
-def reductions() -> tuple[Reduction, ...]:
-    """Return the reductions of an array of two rows and three columns."""
+def reduced(row: Reduction) -> tuple[Reduced, ...]:
+    """Return what an array of two rows and three columns becomes."""
     found = []
     for axes, goes in (
         ((0,), "down each column: axis 0, the rows, goes"),
@@ -68,25 +70,25 @@ def reductions() -> tuple[Reduction, ...]:
         (None, "everything: all axes go"),
     ):
         given = None if axes is None else list(axes)
-        values = halfulp.reduce_sum_square(_DATA, given)
-        dropped = halfulp.reduce_sum_square(_DATA, given, keepdims=0)
-        found.append(Reduction(axes, goes, values.shape, np.shape(dropped), values))
+        values = reduce_as_onnx(row, _DATA, given)
+        dropped = reduce_as_onnx(row, _DATA, given, keepdims=0)
+        found.append(Reduced(axes, goes, values.shape, np.shape(dropped), values))
     return tuple(found)
 
 
-def table() -> Iterator[tuple[str, ...]]:
-    """Yield the lines of a table of `reductions`, its head first."""
+def table(row: Reduction) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of a table of what is `reduced`, its head first."""
     yield "axes", "summed", f"{_DATA.shape} becomes", "with keepdims 0"
-    for one in reductions():
+    for one in reduced(row):
         yield one.name, one.goes, str(one.kept), str(one.dropped)
 
 
-def figures() -> str:
-    """Return `reductions` as HTML with inline SVG, without an empty line."""
-    return f'<div class="axes">\n{"".join(map(_figure, reductions()))}</div>'
+def figures(row: Reduction) -> str:
+    """Return what is `reduced` as HTML with inline SVG, without an empty line."""
+    return f'<div class="axes">\n{"".join(map(_figure, reduced(row)))}</div>'
 
 
-def _figure(one: Reduction) -> str:
+def _figure(one: Reduced) -> str:
     rows, columns = _DATA.shape
     wide, high = columns * _WIDE, rows * _HIGH
     # The result stands where the arrows lead: below, beside, or both.
@@ -122,7 +124,7 @@ def _figure(one: Reduction) -> str:
     return element("figure", picture + element("figcaption", caption)) + "\n"
 
 
-def _cells(values: Any, x: float, y: float, one: Reduction) -> Iterator[str]:
+def _cells(values: Any, x: float, y: float, one: Reduced) -> Iterator[str]:
     """The cells of an array; those of the first sum, and it, are coloured."""
     for (i, j), value in np.ndenumerate(values):
         first = one.axes is None or (j == 0 if one.axes == (0,) else i == 0)

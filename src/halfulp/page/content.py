@@ -80,9 +80,9 @@ def _body(page: Page) -> Iterator[str]:
 
 def _blocks(page: Page) -> list[Block]:
     found = [_overview(page), *(_types(page, name) for name in page.type_matrices)]
-    if page.decisions:
-        heads, *rows = axes.table()
-        drawn = Block("\n".join(table(heads, rows)) + "\n", axes.figures())
+    if page.reduction:
+        heads, *rows = axes.table(page.reduction)
+        drawn = Block("\n".join(table(heads, rows)) + "\n", axes.figures(page.reduction))
         found.append(section("axes", axes.TITLE, axes.TITLE, [drawn]))
     found += [_version(page, version) for version in page.versions]
     if page.examples:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import halfulp
 from halfulp.page.documented import Document, OtherStep, documents
 from halfulp.page.examples import Example, examples
-from halfulp.reductions import reduction_named
+from halfulp.reductions import Reduction, reduction_named
 from halfulp.spec.decisions import DECISIONS, Decision
 from halfulp.spec.differences import Difference, compare
 from halfulp.spec.schemas import Parameter, Schema, schema, versions
@@ -65,6 +65,11 @@ class Page:
             return f"{DOCS}Operators.md#{self.name}"
         file = "Operators-ml.md" if self.domain == "ai.onnx.ml" else "Operators.md"
         return f"{DOCS}{file}#{self.domain}.{self.name}"
+
+    @property
+    def reduction(self) -> Reduction | None:
+        """The operator's row of the table, if it has one."""
+        return reduction_named(self.name, self.domain)
 
     @property
     def computed(self) -> str:

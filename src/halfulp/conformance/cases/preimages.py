@@ -1,7 +1,7 @@
 """From a result that is hard to round back to elements that have it.
 
 All that generators know of what an operator computes: `preimage` undoes its finish,
-`terms_that_sum_to` its term. May import reductions and bits only.
+`terms_that_sum_to` its term. May import exact, reductions and bits only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from halfulp.conformance.bits import PRECISION
+from halfulp.exact import TERMS
 from halfulp.reductions import Finish, Term
 
 
@@ -33,7 +34,11 @@ class Inverse:
     largest: Callable[[int], int]
 
 
-INVERSES: dict[Term, Inverse] = {"square": Inverse(2, lambda n: n * n, math.isqrt)}
+_LARGEST: dict[Term, Callable[[int], int]] = {"square": math.isqrt}
+INVERSES = {
+    term: Inverse(TERMS[term].degree, TERMS[term].of, largest)
+    for term, largest in _LARGEST.items()
+}
 
 
 def preimage(finish: Finish, result: int) -> int:
