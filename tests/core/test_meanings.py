@@ -23,6 +23,8 @@ import halfulp
 from halfulp import ArgumentError, AxesError, UnsupportedTypeError
 from oracle import assert_same_bits, expected
 
+# Of the types here, as errors have it.
+HERE = __name__.partition(".")[0]
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -126,12 +128,12 @@ def _refused(face: Callable[[Any], Any], x: Any, start: str, way: str) -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "way"),
     [
-        (lambda: Forwarding(X), "a test_meanings.Forwarding", "unit squared)"),
-        (lambda: X.view(Subclass), "a test_meanings.Subclass", "unit squared)"),
+        (lambda: Forwarding(X), f"a {HERE}.Forwarding", "unit squared)"),
+        (lambda: X.view(Subclass), f"a {HERE}.Subclass", "unit squared)"),
         (lambda: np.ma.masked_array(X, X > 1), "a numpy.MaskedArray", "its filled(0)"),
         (_matrix, "a numpy.matrix", "pass numpy.asarray() of it"),
-        (Sparse, "a test_meanings.Sparse", "pass its toarray()"),
-        (Table, "a test_meanings.Table", "pass its to_numpy()"),
+        (Sparse, f"a {HERE}.Sparse", "pass its toarray()"),
+        (Table, f"a {HERE}.Table", "pass its to_numpy()"),
         (lambda: pandas.Index([1.0]), "a pandas.Index", "pass its to_numpy()"),
         (lambda: xarray.Dataset({"a": ("x", X[0])}), "an xarray.Dataset", "reduce()"),
         (lambda: dask.delayed(X), "a dask.DelayedLeaf", "pass its compute()"),
@@ -158,8 +160,8 @@ def test_what_would_lose_something_is_refused_by_its_type(
 @pytest.mark.parametrize(
     ("make", "kind", "way"),
     [
-        (lambda: [Forwarding(1.0)], "a test_meanings.Forwarding", "unit squared)"),
-        (lambda: [[1.0, Forwarding(1.0)]], "a test_meanings.Forwarding", "squared)"),
+        (lambda: [Forwarding(1.0)], f"a {HERE}.Forwarding", "unit squared)"),
+        (lambda: [[1.0, Forwarding(1.0)]], f"a {HERE}.Forwarding", "squared)"),
         (lambda: (np.ma.masked_array(X),), "a numpy.MaskedArray", "pass its filled(0)"),
         (lambda: collections.deque([np.ma.masked]), "a numpy.MaskedConst", "filled(0)"),
         (lambda: [da.ones(3)], "a dask.Array", "pass its compute()"),
@@ -317,7 +319,7 @@ def test_nothing_in_xarray_is_loaded_before_it_is_computed() -> None:
 
 
 def test_what_an_xarray_object_holds_is_judged_too() -> None:
-    with pytest.raises(UnsupportedTypeError, match=r"x is a test_meanings\.Quantity"):
+    with pytest.raises(UnsupportedTypeError, match=rf"x is a {HERE}\.Quantity"):
         halfulp.sum_square(xarray.DataArray(Quantity(X), dims=("x", "y")))
 
 
