@@ -225,7 +225,7 @@ class Node {
     return {static_cast<const std::int64_t*>(memory_of(value)), shape[0]};
   }
 
-  // Marks the axes to reduce, empty axes decided: as spec/rules.py does.
+  // Marks the axes to reduce, empty axes decided: as src/halfulp/spec does.
   void mark_axes(const OrtKernelContext* context, int rank, bool* is_reduced) const {
     Axes axes = {axes_.data(), static_cast<std::int64_t>(axes_.size())};
     if (axes_are_input_) {

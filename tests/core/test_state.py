@@ -143,6 +143,29 @@ def test_every_layout_and_axes(x: np.ndarray, data: st.DataObject) -> None:
         assert_same_bits(state.result(), want)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32], ids=lambda t: t.__name__)
+@pytest.mark.parametrize(
+    ("order", "axis"),
+    [((0, 1, 2), 1), ((2, 1, 0), 1), ((1, 0, 2), 0), ((0, 2, 1), (0, 2)), ((2, 0, 1), 2)],
+    ids=str,
+)
+def test_a_long_update_adds_to_what_the_sums_hold(
+    order: tuple[int, ...], axis: int | tuple[int, ...], dtype: type
+) -> None:
+    x = np.random.default_rng(15).integers(-99, 99, (48, 300, 301)).astype(dtype)
+    x = x.transpose(order)[::-1, :, ::-1]
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    long, short = SumSquare(dtype, kept), SumSquare(dtype, kept)
+    for _ in range(2):
+        long.update(x, axis)
+        for piece in np.array_split(x, 30, axes[0]):
+            short.update(piece, axis)
+    assert long == short
+    want = 2 * halfulp.sum_square(x.astype("f8"), axis)
+    assert np.array_equal(long.result("f8"), want)
+
+
 @pytest.mark.parametrize("target", _core.target_names())
 def test_a_sum_just_above_a_power_of_two_is_not_rounded_to_it(target: str) -> None:
     # 2^53 + 1 in one lane of binary64, which rounds it to a number that looks untouched.
