@@ -56,8 +56,8 @@ def checked_bodies(model: ModelProto) -> Iterator[TypedBody]:
     HalfulpError
         If the model breaks a rule.
     """
-    opened = open_checked(load_model(model), Purpose.CHECK)
-    for each in typed_bodies(model, Inference(opened.proto).graph):
+    checked = open_checked(load_model(model), Purpose.CHECK).proto
+    for each in typed_bodies(model, Inference(checked).graph):
         if isinstance(each.body, FunctionProto):
             inputs = (ValueInfoProto(name=name) for name in each.body.input)
             each.typed.input.extend(inputs)
