@@ -355,12 +355,22 @@ inline Wide multiply_signed_low_halves(Wide a, Wide b) {
 #elif defined(__AVX2__)
   return (Wide)_mm256_mul_epi32((__m256i)a, (__m256i)b);
 #else
-  Wide result;
-  for (std::size_t i = 0; i < kWidth; ++i) {
-    const std::int64_t low = static_cast<std::int32_t>(a[i]);
-    result[i] = static_cast<std::uint64_t>(low * static_cast<std::int32_t>(b[i]));
-  }
-  return result;
+  // A number below 0 counts as 2^32 more without its sign.
+  const Wide a_below = (Wide)((SignedOf<4>::Integers)a >> 31);
+  const Wide b_below = (Wide)((SignedOf<4>::Integers)b >> 31);
+  return multiply_low_halves(a, b) - (((a_below & b) + (b_below & a)) << 32);
+#endif
+}
+
+// Squares of 64-bit integers modulo 2^64: of two halves, as l^2 + 2^33 l h, where no
+// instruction multiplies all 64 bits.
+inline Wide square_wide(Wide x) {
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+  const __m256i v = (__m256i)x;
+  const __m256i cross = _mm256_mul_epu32(v, _mm256_srli_epi64(v, 32));
+  return (Wide)_mm256_add_epi64(_mm256_mul_epu32(v, v), _mm256_slli_epi64(cross, 33));
+#else
+  return x * x;
 #endif
 }
 

@@ -51,11 +51,7 @@ struct TermVectors<Term::square> : TermOf<Term::square> {
     } else if constexpr (type == Type::uint32) {
       return multiply_low_halves(x, x);
     } else {
-#if defined(__AVX2__) && !defined(__AVX512DQ__)
-      return multiply_low_halves(x, x) + (multiply_low_halves(x, x >> 32) << 33);
-#else
-      return x * x;
-#endif
+      return square_wide(x);
     }
   }
 
