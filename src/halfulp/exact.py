@@ -117,27 +117,33 @@ def _sum(
     if kind.kind == "integer":
         integers: Iterator[int] = (n for piece in native for n in piece.tolist())
         return sum(map(term.of, integers))
-    significand_bits, exponent_bits = kind.significand_bits, kind.exponent_bits
+    hidden, top = 2**kind.significand_bits, 2**kind.exponent_bits
     unsigned = f"u{x.dtype.itemsize}"
     bits = (value for piece in native for value in piece.view(unsigned).tolist())
-    all_ones = 2**exponent_bits - 1
-    total = 0  # in units of the least positive number to the power of the degree
-    infinite = False
+    # The terms by sign and exponent, in units of the least positive number with that
+    # exponent to the power of the degree.
+    sums: dict[int, int] = {}
+    infinite = set()  # the signs of infinite terms
+    of, degree = term
     for value in bits:
-        fraction = value % 2**significand_bits
-        exponent = (value >> significand_bits) % 2**exponent_bits
-        if exponent == all_ones:
-            if fraction:
+        place, number = divmod(value, hidden)
+        exponent = place % top
+        if exponent == top - 1:
+            if number:
                 return math.nan
-            infinite = True
-        elif exponent:
-            number = fraction + 2**significand_bits
-            total += term.of(number) << term.degree * (exponent - 1)
-        else:
-            total += term.of(fraction)
+            infinite.add(of(-1 if place >= top else 1))
+            continue
+        if exponent:
+            number += hidden
+        if place >= top:
+            number = -number
+        sums[place] = sums.get(place, 0) + of(number)
     if infinite:
-        return math.inf
-    return Fraction(total, 2 ** (term.degree * (significand_bits - kind.emin)))
+        return math.nan if len(infinite) > 1 else math.inf * infinite.pop()
+    total = 0  # in units of the least positive number to the power of the degree
+    for place, of_place in sums.items():
+        total += of_place << degree * max(place % top - 1, 0)
+    return Fraction(total, 2 ** (degree * (kind.significand_bits - kind.emin)))
 
 
 def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
@@ -145,8 +151,7 @@ def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
 
     Parameters
     ----------
-    value : Fraction, int, or the floats nan and inf
-        Not negative, as `exact_sum_square` returns it.
+    value : Fraction, int, or the floats nan, inf and -inf
     dtype : dtype
         One of the eight.
 
@@ -171,6 +176,8 @@ def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
 def _float_bits(value: Fraction | int | float, kind: ElementType) -> int:
     significand_bits, exponent_bits = kind.significand_bits, kind.exponent_bits
     infinity = ((1 << exponent_bits) - 1) << significand_bits
+    if value < 0:
+        return _float_bits(-value, kind) | 1 << significand_bits + exponent_bits
     if isinstance(value, float):
         return infinity | (value != math.inf) << (significand_bits - 1)
     if value == 0:

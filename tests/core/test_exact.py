@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp.exact import round_exact
+from halfulp.element_types import element_type
+from halfulp.exact import ExactTerm, _sum, round_exact
 from oracle import FLOATS, INTEGERS, bits, from_bits
 
 finite_halves = pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -105,3 +106,31 @@ def test_overflow_begins_at_the_threshold(dtype: object, threshold: int) -> None
 def test_integers_wrap() -> None:
     assert round_exact(2**31, "int32") == -(2**31)
     assert round_exact(2**64 + 5, "uint64") == 5
+
+
+# What sums of squares never are: the terms to come have signs.
+VALUE = ExactTerm(lambda n: n, 1)
+
+
+@finite_halves
+def test_terms_with_signs_are_summed_and_rounded(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    x = rng.standard_normal(200).astype(dtype)
+    x[:2] = from_bits([1, 2], dtype)
+    total = _sum(VALUE, -x, element_type(dtype))
+    assert total == -sum(Fraction(float(v)) for v in x)
+    for v in x:
+        assert bits(round_exact(-Fraction(float(v)), dtype)) == bits(-v)
+
+
+@finite_halves
+def test_infinities_have_signs(dtype: np.dtype) -> None:
+    def total(*values: float) -> float:
+        return _sum(VALUE, np.array(values).astype(dtype), element_type(dtype))
+
+    assert total(1, -np.inf) == -np.inf
+    assert math.isnan(total(np.inf, -np.inf))
+    assert round_exact(-np.inf, dtype) == -np.inf
+    assert round_exact(Fraction(-1, 2**2000), dtype) == 0
+    assert np.signbit(round_exact(Fraction(-1, 2**2000), dtype))
