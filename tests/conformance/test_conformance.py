@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import re
@@ -17,13 +18,17 @@ import pytest
 import halfulp
 from halfulp.conformance.backends.outcomes import Answer, Crashed, Hung, Outcome, Refused
 from halfulp.conformance.cases.case import CLASSES, INVALID, WRONG_OPSET, Case
+from halfulp.conformance.cases.hard_floats import hard_floats
+from halfulp.conformance.cases.preimages import INVERSES, Inverse
 from halfulp.conformance.cases.suite import all_cases, choose, quick
 from halfulp.conformance.verdicts import VERDICTS, judge
 from halfulp.errors import ArgumentError
+from halfulp.exact import round_exact
 from halfulp.onnx import run_model
 from halfulp.reductions import SUM_SQUARE
 from onnx_models import REPORTS, report_array
 from oracle import (
+    FLOATS,
     PRECISION,
     TYPES,
     assert_same_bits,
@@ -221,6 +226,30 @@ def test_sums_rounded_twice_are_wrong(name: str, wider: str) -> None:
         twice = np.array(once, wider).astype(case.data.dtype)
         assert case.expected is not None
         assert (bits(twice) != bits(case.expected.reshape(-1))).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_hard_sums_follow_from_the_term(
+    dtype: np.dtype, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a term that no row has yet: the midpoints of its results and their neighbours.
+    whole = Inverse(degree=1, of=lambda n: n, largest=lambda n: n)
+    monkeypatch.setitem(INVERSES, "value", whole)
+    row = dataclasses.replace(SUM_SQUARE, term="value")
+    classes = {"ties", "near ties"}
+    for hard in hard_floats(row, dtype):
+        if hard.class_name not in classes:
+            continue
+        parts = hard.elements(rng, 40)
+        total = sum((Fraction(float(x)) for part in parts for x in part), Fraction(0))
+        result = Fraction(float(round_exact(total, dtype)))
+        exponent = total.numerator.bit_length() - total.denominator.bit_length()
+        ulp = Fraction(2) ** (exponent + 1 - PRECISION[dtype.name])
+        off = abs(total - result) / ulp
+        if hard.class_name == "ties":
+            assert off == Fraction(1, 2)
+        else:
+            assert 0 < abs(off - Fraction(1, 2)) < Fraction(1, 2)
 
 
 def test_integers_wrap_or_exceed_floating_point() -> None:

@@ -50,7 +50,8 @@ class WrittenChunks:
     Attributes
     ----------
     places : numpy.ndarray
-        Of int64 and shape (chunks, rank), in C order: where on the grid they are.
+        Of int64 and shape (chunks, rank), in C order: where on the grid of chunks they
+        are.
     known : set of tuple of int
         The same.
     fill : numpy.ndarray
@@ -256,17 +257,17 @@ def boxes(
                 steps[axis - 1] = 1
             steps[: axis - 1] = [1] * (axis - 1)
         steps[axis - 1] *= max(1, most // (whole * math.prod(steps[:axis])))
-    yield from _grid(box, steps[:axis])
+    yield from _in_steps(box, steps[:axis])
 
 
-def _grid(box: Box, steps: Sequence[int]) -> Iterator[Box]:
-    """Yield the boxes of a grid with steps on the first axes, one by one."""
+def _in_steps(box: Box, steps: Sequence[int]) -> Iterator[Box]:
+    """Yield the boxes that steps on the first axes give, one by one."""
     if not steps:
         yield box
         return
     side = box[0]
     for start in range(side.start, side.stop, steps[0]):
-        for rest in _grid(box[1:], steps[1:]):
+        for rest in _in_steps(box[1:], steps[1:]):
             yield slice(start, min(start + steps[0], side.stop)), *rest
 
 

@@ -44,11 +44,14 @@ def hard_floats(reduction: Reduction, dtype: DType) -> Iterator[HardSum]:
     """Yield each kind of sum that is hard in a type, those of a class in a row."""
     of = _Results(reduction, dtype)
     p, least, wider = of.p, of.least, _WIDER[dtype.name]
+    # Of degree 1 no term overflows alone, and none lies between two results.
+    products = of.degree > 1
 
     yield HardSum("ties", "up", _midpoint(of, (1, 5), 0, parity=1))
     yield HardSum("ties", "down", _midpoint(of, (1, 5), 0, parity=0))
-    note = "The result is subnormal."
-    yield HardSum("ties", "subnormal", _subnormal_midpoint(of), note)
+    if products:
+        note = "The result is subnormal."
+        yield HardSum("ties", "subnormal", _subnormal_midpoint(of), note)
 
     within = (1, wider - p - 1)  # of what the next wider type tells from a tie
     yield HardSum("near ties", "above", _midpoint(of, within, 1))
@@ -70,23 +73,26 @@ def hard_floats(reduction: Reduction, dtype: DType) -> Iterator[HardSum]:
 
     yield HardSum("overflow", "below", _around_threshold(of, (-1, -4, -8)))
     yield HardSum("overflow", "at", _around_threshold(of, (0, 1, 4)))
-    note = "One square alone overflows; no element is infinite."
-    over = np.array([2.0 ** (of.emax // of.degree + 1)]).astype(dtype)
-    yield HardSum("overflow", "one_square", _among_normal_values(over), note)
-
-    note = "Each square is less than half the least positive number; their sum is not."
-    tiny = 2.0 ** ((least - 2) // of.degree)
-    yield HardSum(
-        "subnormals", "squares_vanish", _all(lambda rng, n: np.full(n, tiny), dtype), note
-    )
     rows = _family(hard_rows.subnormals, dtype, 2)
+    if products:
+        note = "One square alone overflows; no element is infinite."
+        over = np.array([2.0 ** (of.emax // of.degree + 1)]).astype(dtype)
+        yield HardSum("overflow", "one_square", _among_normal_values(over), note)
+
+        note = (
+            "Each square is less than half the least positive number; their sum is not."
+        )
+        tiny = 2.0 ** ((least - 2) // of.degree)
+        all_tiny = _all(lambda rng, n: np.full(n, tiny), dtype)
+        yield HardSum("subnormals", "squares_vanish", all_tiny, note)
     yield HardSum("subnormals", "elements", rows(0), "The elements are subnormal.")
-    yield HardSum("subnormals", "squares", rows(1), "The squares are subnormal.")
-    half = 1 << 10 * of.degree << (least - 1) % of.degree
-    note = "Half the least positive number, or three halves of it."
-    yield HardSum("subnormals", "half", _sums(of, (half, 3 * half)), note)
-    note = "Just above half the least positive number."
-    yield HardSum("subnormals", "above_half", _sums(of, (half + 1,)), note)
+    if products:
+        yield HardSum("subnormals", "squares", rows(1), "The squares are subnormal.")
+        half = 1 << 10 * of.degree << (least - 1) % of.degree
+        note = "Half the least positive number, or three halves of it."
+        yield HardSum("subnormals", "half", _sums(of, (half, 3 * half)), note)
+        note = "Just above half the least positive number."
+        yield HardSum("subnormals", "above_half", _sums(of, (half + 1,)), note)
     note = "Without those of its elements that are subnormal, the sum would be a tie."
     yield HardSum("subnormals", "above_tie", _tie_and_subnormal(of), note)
 

@@ -65,9 +65,9 @@ def markdown(runs: Sequence[Run], command: str) -> str:
 
 
 def _matrix_rows(run: Run) -> list[list[str]]:
-    cells = matrix(run)
+    summaries = matrix(run)
     rows = []
     for class_name in classes_in([run]):
-        row = [cells.get((class_name, type_name)) for type_name in TYPES]
-        rows.append([class_name, *(cell.text if cell else "" for cell in row)])
+        row = [summaries.get((class_name, type_name)) for type_name in TYPES]
+        rows.append([class_name, *(summary.text if summary else "" for summary in row)])
     return rows

@@ -128,31 +128,31 @@ def _totals(runs: Sequence[Run]) -> str:
 
 
 def _matrix(run: Run) -> str:
-    cells = matrix(run)
+    summaries = matrix(run)
     shown = zip(TYPES, SHORT_TYPES, strict=True)
     heads = (head(element("abbr", short, title=name)) for name, short in shown)
     rows = []
     for class_name in classes_in([run]):
         row = [head(escape(class_name), scope="row")]
         for type_name in TYPES:
-            cell = cells.get((class_name, type_name))
-            button = _button(run, class_name, type_name, cell) if cell else ""
+            summary = summaries.get((class_name, type_name))
+            button = _button(run, class_name, type_name, summary) if summary else ""
             row.append(element("td", button))
         rows.append(row)
     shown_table = table(("<td></td>", *heads), rows, kind="matrix")
     return f"<section><h2>{escape(run.backend)}</h2>\n{shown_table}</section>"
 
 
-def _button(run: Run, class_name: str, type_name: str, cell: Summary) -> str:
+def _button(run: Run, class_name: str, type_name: str, summary: Summary) -> str:
     title = (
-        f"{class_name}, {type_name}: {cell.exact} of {cell.cases} exact; worst: "
-        f"{f'{cell.ulps} ulps' if cell.word == ULPS else cell.word}"
+        f"{class_name}, {type_name}: {summary.exact} of {summary.cases} exact; worst: "
+        f"{f'{summary.ulps} ulps' if summary.word == ULPS else summary.word}"
     )
     return element(
         "button",
-        escape(cell.text),
+        escape(summary.text),
         type="button",
-        class_=_COLOURS.get(cell.word, "bad"),
+        class_=_COLOURS.get(summary.word, "bad"),
         data_backend=run.backend,
         data_class=class_name,
         data_type=type_name,

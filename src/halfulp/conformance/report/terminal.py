@@ -37,13 +37,13 @@ def matrix_table(run: Run) -> Table:
     table.padding = 0
     for column in table.columns[1:]:
         column.min_width = 7
-    cells = matrix(run)
+    summaries = matrix(run)
     for class_name in classes_in([run]):
         row = [Text(class_name)]
         for type_name in TYPES:
-            cell = cells.get((class_name, type_name))
-            colour = _COLOURS.get(cell.word, "bold red") if cell else ""
-            row.append(Text(cell.text if cell else "", style=colour))
+            summary = summaries.get((class_name, type_name))
+            colour = _COLOURS.get(summary.word, "bold red") if summary else ""
+            row.append(Text(summary.text if summary else "", style=colour))
         table.add_row(*row)
     return table
 

@@ -25,7 +25,8 @@ from halfulp.input import file_errors
 
 _MOST_CHUNK = 2**30  # bytes
 
-# Where the chunks are that a file has: for each the place on each axis of the grid.
+# Where the chunks are that a file has: for each the place on each axis of the grid of
+# chunks.
 Places = npt.NDArray[np.int64]
 
 
@@ -77,7 +78,7 @@ class ChunkedTensor(Tensor):
             places = self._places(array)
             if places is None:
                 return None
-            grid = self._grid
+            grid = self._chunk_grid
             places = places[(places < np.array(grid)).all(axis=1)]
             places = np.unique(places, axis=0) if len(places) else places
             if len(places) == math.prod(grid):
@@ -90,7 +91,7 @@ class ChunkedTensor(Tensor):
             return WrittenChunks(places, known, self._elements(array[one]).reshape(()))
 
     @property
-    def _grid(self) -> list[int]:
+    def _chunk_grid(self) -> list[int]:
         return [-(-n // g) for n, g in zip(self.shape, self.grain, strict=True)]
 
     def _elements(self, array: Any) -> Array:
@@ -150,7 +151,7 @@ class ChunkedTensor(Tensor):
 
 
 def _grid_places(grid: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield the places of a grid one by one, however long its sides are."""
+    """Yield the places of a grid of chunks one by one, however long its sides are."""
     if not grid:
         yield ()
         return
