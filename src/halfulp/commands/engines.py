@@ -33,8 +33,8 @@ _FATAL = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run gave.
+class ModelRun:
+    """What a run of a model gave.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class ReadyModel:
         except _OurError as error:
             raise error.error from None
 
-    def run(self, *choices: Callable[[], Mapping[str, Any]]) -> Outcome:
+    def run(self, *choices: Callable[[], Mapping[str, Any]]) -> ModelRun:
         """Run the model on the first inputs that it takes.
 
         Parameters
@@ -150,7 +150,7 @@ class ReadyModel:
                 raise error from None
         return self._run(choices)
 
-    def _run(self, choices: Sequence[Callable[[], Mapping[str, Any]]]) -> Outcome:
+    def _run(self, choices: Sequence[Callable[[], Mapping[str, Any]]]) -> ModelRun:
         engine = getattr(self._opened, "engine", "reference")
         first: HalfulpError | None = None
         for choice in choices:
@@ -161,7 +161,7 @@ class ReadyModel:
             except HalfulpError as error:
                 first = first or error
             else:
-                return Outcome(engine, feeds, outputs, time.perf_counter() - start)
+                return ModelRun(engine, feeds, outputs, time.perf_counter() - start)
         assert first is not None
         raise first
 
