@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from halfulp.bench.cells import SMALL_BYTES
 from halfulp.bench.results import HALFULP, RUNTIME, Benchmark, Errors, Measured
@@ -189,27 +189,20 @@ def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
     def at(value: float) -> float:
         return value / greatest
 
-    ticks = {
-        at(i / 2): f"{number(i / 2)}{TIMES}" for i in range(1, int(2 * greatest) + 1)
-    }
+    halves = [i / 2 for i in range(1, int(2 * greatest) + 1)]
+    axis = {0.0: "0", **{at(half): f"{number(half)}{TIMES}" for half in halves}}
 
     def bars(row: Measured) -> Iterator[tuple[float, float, int, str]]:
         yield 0, at(row.of_limit), 0, ""
         if row.peers:
             yield 0, at(_of_peer(row)), 1, row.peers[0]
 
-    panels = [
-        _bars(type_name, {r.cell: [*bars(r)] for r in shown if r.type == type_name})
-        for type_name in dict.fromkeys(row.type for row in shown)
-    ]
-    axis = {0.0: "0", **ticks}
+    parts = [_legend(["halfulp", "the fastest peer"], [_swatch(0), _swatch(1)])]
+    for type_name in dict.fromkeys(row.type for row in shown):
+        cells = {row.cell: [*bars(row)] for row in shown if row.type == type_name}
+        parts.append(_bars(type_name, cells, axis, at(1), "the limit: numpy.vdot"))
     plural = "s" * (threads > 1)
-    title = f"Speed of {threads} thread{plural}, as a multiple of the limit"
-    legend = _legend(["halfulp", "the fastest peer"], [_swatch(0), _swatch(1)])
-    return title, [
-        legend,
-        *(panel(axis, at(1), "the limit: numpy.vdot") for panel in panels),
-    ]
+    return f"Speed of {threads} thread{plural}, as a multiple of the limit", parts
 
 
 def _of_peer(row: Measured) -> float:
@@ -253,7 +246,7 @@ def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
         for row in compared:
             if row.type == type_name:
                 cells.setdefault(row.cell, []).append(bar(row))
-        parts.append(_bars(type_name, cells)(axis, at(1), "as fast as without"))
+        parts.append(_bars(type_name, cells, axis, at(1), "as fast as without"))
     names = [f"{count} thread{'s' * (count > 1)}" for count in threads]
     marks = [_swatch(i) for i in range(len(threads))]
     title = (
@@ -264,45 +257,45 @@ def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
 
 
 def _bars(
-    title: str, cells: dict[str, list[tuple[float, float, int, str]]]
-) -> Callable[[dict[float, str], float, str], _Part]:
+    title: str,
+    cells: Mapping[str, Sequence[tuple[float, float, int, str]]],
+    axis: Mapping[float, str],
+    line: float,
+    name: str,
+) -> _Part:
     """A panel of bars, each with its start, end, series and words beside it."""
 
-    def with_axis(axis: dict[float, str], line: float, name: str) -> _Part:
-        def drawn(y: float) -> tuple[float, list[str]]:
-            top = y + 26
-            inside, labels, row = [], [], 4.0
-            for cell, bars in cells.items():
-                middle = row + 6.5 * len(bars)
-                labels.append(_text(f"{_LABELS}%", top + middle + 4, cell, "end"))
-                for start, end, series, words in bars:
-                    x, width = _across(start), _across(end - start)
-                    inside.append(_bar(series, x=x, y=row, width=width, height=11))
-                    if words:
-                        at = row + 10
-                        inside.append(_text(_across(end), at, words, "small over", 4))
-                    row += 13
-                row += 6
-            grid = [
-                _rule(kind, x1=_across(x), x2=_across(x), y2=row)
-                for kind, x in (*(("line", x) for x in axis), ("at", line))
-            ]
-            numbers = [
-                _text(_across(x), row + 14, text, "small muted middle")
-                for x, text in axis.items()
-            ]
-            side = "" if line < 0.3 else "end" if line > 0.7 else "middle"
-            named = _text(_across(line), -5, name, f"small {side}".rstrip())
-            drawn = [*grid, *inside, *numbers, named]
-            return row + 54, [
-                _text("2%", y + 16, title, "type"),
-                *labels,
-                _frame(top, _START, _SPAN, row + 20, drawn),
-            ]
+    def drawn(y: float) -> tuple[float, list[str]]:
+        top = y + 26
+        inside, labels, row = [], [], 4.0
+        for cell, bars in cells.items():
+            middle = row + 6.5 * len(bars)
+            labels.append(_text(f"{_LABELS}%", top + middle + 4, cell, "end"))
+            for start, end, series, words in bars:
+                x, width = _across(start), _across(end - start)
+                inside.append(_bar(series, x=x, y=row, width=width, height=11))
+                if words:
+                    at = row + 10
+                    inside.append(_text(_across(end), at, words, "small over", 4))
+                row += 13
+            row += 6
+        grid = [
+            _rule(kind, x1=_across(x), x2=_across(x), y2=row)
+            for kind, x in (*(("line", x) for x in axis), ("at", line))
+        ]
+        numbers = [
+            _text(_across(x), row + 14, text, "small muted middle")
+            for x, text in axis.items()
+        ]
+        side = "" if line < 0.3 else "end" if line > 0.7 else "middle"
+        named = _text(_across(line), -5, name, f"small {side}".rstrip())
+        return row + 54, [
+            _text("2%", y + 16, title, "type"),
+            *labels,
+            _frame(top, _START, _SPAN, row + 20, [*grid, *inside, *numbers, named]),
+        ]
 
-        return drawn
-
-    return with_axis
+    return drawn
 
 
 def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
