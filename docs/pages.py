@@ -12,7 +12,7 @@ from pathlib import Path
 
 from halfulp.page import axes, render
 from halfulp.reductions import SUM_SQUARE
-from halfulp.report.html import DARK, LIGHT
+from halfulp.report.html import DARK, LIGHT, variables
 
 HERE = Path(__file__).parent
 
@@ -59,15 +59,11 @@ def changelog() -> str:
 def colours() -> str:
     """The colours of halfulp's own HTML pages, by the theme that the reader chose, and
     the style of the picture that the page of the operator shares with them."""
-
-    def rules(scheme: dict[str, str]) -> str:
-        return "".join(f"--{name}: {value};" for name, value in scheme.items())
-
     return (
-        f"body {{{rules(LIGHT)}}}\n"
+        f"body {{{variables(LIGHT)} }}\n"
         "@media (prefers-color-scheme: dark) {\n"
-        f'  body:not([data-theme="light"]) {{{rules(DARK)}}}\n}}\n'
-        f'body[data-theme="dark"] {{{rules(DARK)}}}\n{axes.STYLE}'
+        f'  body:not([data-theme="light"]) {{{variables(DARK)} }}\n}}\n'
+        f'body[data-theme="dark"] {{{variables(DARK)} }}\n{axes.STYLE}'
     )
 
 

@@ -6,9 +6,7 @@ Imports nothing of halfulp.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
-
-__all__ = ["DARK", "LIGHT", "document", "element", "escape", "head", "number", "table"]
+from html import escape as escape
 
 # Text on every ground has a contrast of at least 4.5 in both schemes (WCAG AA).
 LIGHT = {
@@ -41,19 +39,20 @@ DARK = {
 }
 
 
-def _variables(scheme: dict[str, str]) -> str:
+def variables(scheme: dict[str, str]) -> str:
+    """Return the colours of a scheme as CSS has them."""
     return "".join(f" --{name}: {value};" for name, value in scheme.items())
 
 
 _COLOURS = f"""\
 :root {{
   color-scheme: light dark;
- {_variables(LIGHT)}
+ {variables(LIGHT)}
   --mono: ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas,
     "DejaVu Sans Mono", monospace;
 }}
 @media (prefers-color-scheme: dark) {{
-  :root {{{_variables(DARK)} }}
+  :root {{{variables(DARK)} }}
 }}
 """
 
