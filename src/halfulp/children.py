@@ -197,12 +197,7 @@ class Child:
         if self._printed.closed:
             return ""
         self._link.close()
-        deadline = time.monotonic() + 1
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        while os.waitid(os.P_PID, self._process.pid, flags) is None:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.002)
+        self._await_end(1.0)
         # Its own end, if it came by itself, is kept.
         self.kill()
         code = self._process.wait()
@@ -213,6 +208,19 @@ class Child:
             lines = printed.read().decode(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
         return f"{_code_text(code)}{last}"
+
+    def _await_end(self, seconds: float) -> None:
+        """Wait a while for the child to end by itself, if possible without reaping it."""
+        if not hasattr(os, "waitid"):  # macOS, before Python 3.13: its group may stay
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return
+        deadline = time.monotonic() + seconds
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while os.waitid(os.P_PID, self._process.pid, flags) is None:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.002)
 
 
 def _code_text(code: int) -> str:

@@ -78,6 +78,14 @@ def test_an_end_is_told(child: Child, word: str, how: str) -> None:
     assert (str(info.value), info.value.hung) == (how, False)
 
 
+def test_an_end_is_told_where_a_child_can_only_be_reaped(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid")
+    with pytest.raises(ChildEndedError, match="exit code 3: no device"):
+        child.ask(["exit"])
+
+
 @pytest.mark.parametrize("contents", [[], [bytes(8 << 20)]], ids=["read", "written to"])
 def test_a_child_that_hangs_is_ended_when_it(child: Child, contents: list[bytes]) -> None:
     start = time.monotonic()
