@@ -329,7 +329,7 @@ def test_coloured_text_has_contrast(scheme: dict[str, str]) -> None:
     for name in ("ink", "muted", "link"):
         for ground in ("paper", "panel"):
             assert contrast(scheme[name], scheme[ground]) >= 4.5
-    rules = "".join(f"--{name}: {value};" for name, value in scheme.items())
+    rules = "".join(f" --{name}: {value};" for name, value in scheme.items())
     assert made.colours().count(rules) == (1 if scheme is LIGHT else 2)
 
 
