@@ -9,9 +9,7 @@ import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.faults import shortened
-
-# The domain of ONNX's own operators has two names.
-DOMAIN_NAMES = ("", "ai.onnx")
+from halfulp.reductions import DOMAIN_NAMES as DOMAIN_NAMES
 
 _PLACE = "halfulp.place"
 
