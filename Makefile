@@ -35,7 +35,8 @@ test-interop: .venv/interop
 	$(PIP) '$(TORCH)'
 	$(BIN)/python -m pytest tests/interop
 
-# NEON, by Debian's g++-aarch64-linux-gnu and qemu-user-static. Takes minutes.
+# NEON, by Debian's g++-aarch64-linux-gnu and qemu-user-static. On one thread: emulated ones
+# take minutes, and each keeps memory for good.
 AARCH64 := build/aarch64
 test-aarch64: .venv/test
 	mkdir -p $(AARCH64)
@@ -43,7 +44,7 @@ test-aarch64: .venv/test
 	  $(filter-out native/python/% native/onnxruntime/% %/target_avx2.cpp %/target_avx512.cpp,$(filter %.cpp,$(CPP))) \
 	  tests/native/run_cases.cpp -o $(AARCH64)/run_cases
 	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
-	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases
+	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases 1
 
 # docs/conformance.md: what today's backends give. The first command ends with 1, as most
 # are not exact.

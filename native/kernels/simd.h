@@ -344,6 +344,8 @@ inline Wide multiply_low_halves(Wide a, Wide b) {
   return (Wide)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 #elif defined(__SSE2__)
   return (Wide)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#elif defined(HALFULP_NEON)
+  return (Wide)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 #else
   return (a & 0xffffffff) * (b & 0xffffffff);
 #endif
@@ -354,6 +356,8 @@ inline Wide multiply_signed_low_halves(Wide a, Wide b) {
   return (Wide)_mm512_mul_epi32((__m512i)a, (__m512i)b);
 #elif defined(__AVX2__)
   return (Wide)_mm256_mul_epi32((__m256i)a, (__m256i)b);
+#elif defined(HALFULP_NEON)
+  return (Wide)vmull_s32(vmovn_s64((int64x2_t)a), vmovn_s64((int64x2_t)b));
 #else
   // A number below 0 counts as 2^32 more without its sign.
   const Wide a_below = (Wide)((SignedOf<4>::Integers)a >> 31);

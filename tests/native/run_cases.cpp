@@ -1,7 +1,9 @@
 // Runs cases made by make_cases.py through the native core, without Python: every
-// instruction set of this processor, 1, 2, 4 and 7 threads, at once and through exact sums.
+// instruction set of this processor, as many threads as told or 1, 2, 4 and 7, at once and
+// through exact sums.
 // Prints what differs, and ends at the tenth. Then interrupts a call.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -57,11 +59,14 @@ bool is_interrupted(bool adds) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  std::FILE* file = count == 2 ? std::fopen(arguments[1], "rb") : nullptr;
+  std::FILE* file = count >= 2 ? std::fopen(arguments[1], "rb") : nullptr;
   if (!file) {
-    std::fprintf(stderr, "usage: run_cases FILE\n");
+    std::fprintf(stderr, "usage: run_cases FILE [THREADS ...]\n");
     return 2;
   }
+  std::vector<int> numbers;
+  for (int i = 2; i < count; ++i) numbers.push_back(std::atoi(arguments[i]));
+  if (numbers.empty()) numbers = {1, 2, 4, 7};
   set_bytes_per_thread(1);
   long compared = 0;
   long wrong = 0;
@@ -94,7 +99,7 @@ int main(int count, char** arguments) {
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
-      for (const int threads : {1, 2, 4, 7}) {
+      for (const int threads : numbers) {
         set_thread_limit(threads);
         reduce(plan, request, own_threads());
         bool same = std::memcmp(got.data(), want.data(), want.size()) == 0;
