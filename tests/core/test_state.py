@@ -518,7 +518,7 @@ def test_a_refused_update_changes_nothing() -> None:
 
 # --- the bytes
 
-GOLDEN = Path(__file__).parents[1] / "cases" / "states.json"
+GOLDEN = Path(__file__).parents[1] / "stored" / "states.json"
 
 
 def golden_array(dtype: np.dtype) -> np.ndarray:

@@ -15,7 +15,7 @@ import pytest
 from command_server import command_server
 from onnx_models import DATA, function, model, nested_graphs
 
-CASES = Path(__file__).parents[1] / "cases"
+STORED = Path(__file__).parents[1] / "stored"
 
 SECONDS = 10
 MEMORY = 1 << 30

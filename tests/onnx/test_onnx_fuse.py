@@ -23,7 +23,7 @@ from onnx_models import DATA, DTYPES, function, model, reduce_model
 from oracle import assert_same_bits, expected
 
 ROOT = Path(__file__).parents[2]
-EXPORTED = ROOT / "tests/cases/exported"
+EXPORTED = ROOT / "tests/stored/exported"
 
 OPSETS = (7, 11, 13, 17, 18, 23)
 FLOAT, INT32, INT64 = 1, 6, 7

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-_MODEL = Path(__file__).parents[1] / "cases/exported/torch_pow_18.onnx"
+_MODEL = Path(__file__).parents[1] / "stored/exported/torch_pow_18.onnx"
 
 # A request is the working folder, where stdout and stderr go, the arguments, and Python
 # that is run before the command and that is the command, whose value is an exit code.

@@ -1,7 +1,6 @@
 """Models that break the rules of their version: a backend must refuse them.
 
-May import reductions, case and maker only. Only what the specification itself
-forbids is here.
+May import case and maker only. Only what the specification itself forbids is here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the hard sums of a case lie: layout, outputs, elements, places among them.
 
-May import reductions, bits, case, hard_sums and maker only.
+May import bits, case, hard_sums and maker only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cases of structure: axes, flags, ranks, empty dimensions, opsets.
 
-May import reductions, bits, case, maker and recorded only. All types hold the
-results, so that a wrong one has no excuse in rounding.
+May import bits, case, maker and recorded only. All types hold the results, so that a
+wrong one has no excuse in rounding.
 """
 
 from __future__ import annotations
