@@ -15,8 +15,6 @@ import pytest
 from command_server import command_server
 from onnx_models import DATA, function, model, nested_graphs
 
-STORED = Path(__file__).parents[1] / "stored"
-
 SECONDS = 10
 MEMORY = 1 << 30
 
