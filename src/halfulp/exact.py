@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,22 +20,11 @@ from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import SUM_SQUARE, Reduction, Term
 from halfulp.spec.rules import check_flag, normalize_axes, reduced_shape
 
+# What a whole number adds, and the degree of that: where numbers are in units of u, the
+# terms are in units of u to this power.
+ExactTerm = tuple[Callable[[int], int], int]
 
-class ExactTerm(NamedTuple):
-    """What a whole number adds.
-
-    Attributes
-    ----------
-    of : callable
-    degree : int
-        Of numbers in units of u the terms are in units of u to this power.
-    """
-
-    of: Callable[[int], int]
-    degree: int
-
-
-TERMS: dict[Term, ExactTerm] = {"square": ExactTerm(lambda n: n * n, 2)}
+TERMS: dict[Term, ExactTerm] = {"square": (lambda n: n * n, 2)}
 
 # Elements that are taken as Python numbers at once.
 _PIECE = 2**16
@@ -114,9 +103,10 @@ def _sum(
     # Some at a time: long lists take memory, and making them cannot be interrupted.
     pieces = (x[i : i + _PIECE] for i in range(0, len(x), _PIECE))
     native = (piece.astype(x.dtype.newbyteorder("=")) for piece in pieces)
+    of, degree = term
     if kind.kind == "integer":
         integers: Iterator[int] = (n for piece in native for n in piece.tolist())
-        return sum(map(term.of, integers))
+        return sum(map(of, integers))
     hidden, top = 2**kind.significand_bits, 2**kind.exponent_bits
     unsigned = f"u{x.dtype.itemsize}"
     bits = (value for piece in native for value in piece.view(unsigned).tolist())
@@ -124,7 +114,6 @@ def _sum(
     # exponent to the power of the degree.
     sums: dict[int, int] = {}
     infinite = set()  # the signs of infinite terms
-    of, degree = term
     for value in bits:
         place, number = divmod(value, hidden)
         exponent = place % top

@@ -109,7 +109,7 @@ def test_integers_wrap() -> None:
 
 
 # What sums of squares never are: the terms to come have signs.
-VALUE = ExactTerm(lambda n: n, 1)
+VALUE: ExactTerm = (lambda n: n, 1)
 
 
 @finite_halves

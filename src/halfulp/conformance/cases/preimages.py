@@ -36,8 +36,7 @@ class Inverse:
 
 _LARGEST: dict[Term, Callable[[int], int]] = {"square": math.isqrt}
 INVERSES = {
-    term: Inverse(TERMS[term].degree, TERMS[term].of, largest)
-    for term, largest in _LARGEST.items()
+    term: Inverse(degree, of, _LARGEST[term]) for term, (of, degree) in TERMS.items()
 }
 
 
