@@ -75,10 +75,10 @@ class Link:
 def parent() -> Link:
     """Return the link to the parent, for the module that a `Child` is started with.
 
-    The process ends with its parent, whatever it is doing then.
+    The process ends with its parent, whatever it is doing then; and what it started.
     """
     lifeline = os.dup(0)
-    end_with(lifeline)
+    end_with(lifeline, group=True)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

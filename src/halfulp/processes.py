@@ -10,13 +10,13 @@ import os
 import signal
 
 
-def end_with(lifeline: int) -> None:
-    """Have this process end with the one that has the other end of a pipe.
+def end_with(lifeline: int, *, group: bool = False) -> None:
+    """Have this process, or its group, end with the one at the other end of a pipe.
 
     Nothing is ever written to that pipe: it tells the end of the other process, however
     it came, by a signal that ends this one even within an endless loop of C++.
     """
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp() if group else os.getpid())
     flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
 

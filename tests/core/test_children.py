@@ -18,7 +18,7 @@ from processes import ended
 
 # A module that does what it is asked to.
 ANSWERING = """
-import os, signal, sys, time
+import os, signal, subprocess, sys, time
 from halfulp import children
 
 parent = children.parent()
@@ -33,13 +33,14 @@ for (word, *arguments), contents in parent:
         os._exit(0)
     if word == "hang":
         time.sleep(600)
+    if word == "start":
+        code = "import time; time.sleep(600)"
+        arguments = [os.getpid(), subprocess.Popen([sys.executable, "-c", code]).pid]
     if word == "print":
         print("text among the answers", flush=True)
         os.write(1, b"and more")
     if word == "read":
         arguments = [sys.stdin.read()]
-    if word == "pid":
-        arguments = [os.getpid()]
     parent.send(arguments, contents)
 """
 
@@ -97,24 +98,26 @@ def test_a_child_that_hangs_is_ended_when_it(child: Child, contents: list[bytes]
     assert time.monotonic() - start < 20
 
 
-def test_no_child_outlives_its_parent(tmp_path: Path) -> None:
+def test_no_child_outlives_its_parent_nor_does_what_it_started(tmp_path: Path) -> None:
     (tmp_path / "answering.py").write_text(ANSWERING)
     code = """
 from halfulp.children import Child
 child = Child("answering", safe=False)
-print(child.ask(["pid"])[0][0], flush=True)
+print(*child.ask(["start"])[0], flush=True)
 child.ask(["hang"])
 """
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path
     ) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
+        pids = [int(word) for word in parent.stdout.readline().split()]
         time.sleep(0.2)
-        os.kill(pid, 0)
+        for pid in pids:
+            os.kill(pid, 0)
         parent.send_signal(signal.SIGKILL)
     try:
-        assert ended(pid)
+        assert all(map(ended, pids))
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
