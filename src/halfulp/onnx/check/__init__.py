@@ -1,4 +1,4 @@
-"""What can be said of the ReduceSumSquare nodes of a model before it runs.
+"""What can be said of a model's nodes that reduce, before it runs.
 
 May import, beside what model may, the room model.
 """

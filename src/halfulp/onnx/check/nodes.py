@@ -1,4 +1,4 @@
-"""Checks the ReduceSumSquare nodes against types, shapes and constants.
+"""Checks nodes that reduce against types, shapes and constants.
 
 All that is known before the model runs is used: declared and inferred types,
 initializers, constants, and the inputs that are fed. What is not known until
@@ -40,7 +40,7 @@ from halfulp.spec.rules import check_type, normalize_axes
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A ReduceSumSquare node, with what is known of it before the model runs.
+    """A node that reduces, with what is known of it before the model runs.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class KnownNode:
 
 @dataclass(frozen=True, slots=True)
 class BrokenNode:
-    """A ReduceSumSquare node with an error, with what is known of it all the same.
+    """A node that reduces and has an error, with what is known of it all the same.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def check_types(
     on_error: OnError = raise_error,
     on_broken: Callable[[BrokenNode], None] = lambda broken: None,
 ) -> list[KnownNode]:
-    """Check each ReduceSumSquare node with what is known beforehand.
+    """Check each node that reduces with what is known beforehand.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def open_checked(model: ModelProto, purpose: Purpose) -> OpenedModel:
 
 
 def _known(node: NodeProto, scope: Scope, opset: int, path: str) -> BrokenNode:
-    """Return what `scope` knows of a ReduceSumSquare node that has an error."""
+    """Return what `scope` knows of a node that reduces and has an error."""
     rules, axes, element_type, shape = None, None, 0, None
     with suppress(HalfulpError):
         rules = read_node(node, opset, "")
@@ -179,7 +179,7 @@ def _known(node: NodeProto, scope: Scope, opset: int, path: str) -> BrokenNode:
 
 
 def check_reduce(node: NodeProto, scope: Scope, opset: int, path: str) -> KnownNode:
-    """Check a ReduceSumSquare node with what `scope` knows.
+    """Check a node that reduces with what `scope` knows.
 
     Raises
     ------

@@ -64,7 +64,7 @@ def specialize_functions(model: ModelProto, on_error: OnError = raise_error) -> 
     Afterwards no attribute refers to one of a function, and each call passes
     every input. Functions that nothing calls are gone. An operator of ONNX has
     precedence over a function of the same name. `on_error` takes an error that
-    concerns one ReduceSumSquare node.
+    concerns one node that reduces.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def specialize_functions(model: ModelProto, on_error: OnError = raise_error) -> 
         calls in all, are called in so many ways that their copies are out of
         proportion, or are called with what they do not have.
     ModelError, ArgumentError
-        If an attribute of a call is not allowed in a ReduceSumSquare node.
+        If an attribute of a call is not allowed in a node that reduces.
     """
     functions: dict[_Name, _Function] = {}
     for function in model.functions:

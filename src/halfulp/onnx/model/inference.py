@@ -77,7 +77,7 @@ class Inference:
     unknown : collection of str, optional
         Initializers that a caller may override: their values say nothing.
     strict : bool, optional
-        Whether to raise what is wrong with a ReduceSumSquare, and what onnx raises.
+        Whether to raise what is wrong with a node that reduces, and what onnx raises.
         Default: then nothing is known of the values concerned.
 
     Attributes
@@ -88,7 +88,7 @@ class Inference:
     Raises
     ------
     HalfulpError
-        If a ReduceSumSquare breaks the rules of its version and `strict` is true, or if
+        If a node that reduces breaks its rules and `strict` is true, or if
         the bodies of functions are out of proportion.
     """
 

@@ -1,4 +1,4 @@
-"""Converts a model to another opset, its ReduceSumSquare nodes with it."""
+"""Converts a model to another opset, its nodes that reduce with it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def convert_reduce(
     Raises
     ------
     ModelError
-        If the version has no such converted.
+        If the version has no such form.
     """
     copy = NodeProto()
     copy.CopyFrom(node)

@@ -96,7 +96,7 @@ class ReferenceModel:
         self.defaults = self._opened.defaults
 
     def check(self) -> None:
-        """Check the ReduceSumSquare nodes with what is known without inputs."""
+        """Check the nodes that reduce with what is known without inputs."""
         with model_errors("the model cannot be used"):
             check_opened(self._opened)
 
