@@ -115,7 +115,7 @@ def commands() -> Iterator[bytes]:
 def test_what_hangs_is_ended_with_what_it_started() -> None:
     assert run_fake("hangs", VECTOR, time_limit=3)[0][0] == "hung"
     deadline = time.monotonic() + 10
-    while any(MARK in command for command in commands()):
+    while any(MARK.encode() in command for command in commands()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

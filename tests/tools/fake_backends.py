@@ -15,8 +15,9 @@ import numpy as np
 import halfulp.onnx.backend
 from oracle import bits, from_bits
 
-# In the command line of the process that `hangs` starts.
-MARK = b"started by a fake backend that hangs"
+# In the command line of the process that `hangs` starts; another in each run of tests,
+# whose children inherit it.
+MARK = os.environ.setdefault("FAKE_BACKEND_MARK", f"for the tests of {os.getpid()}")
 
 
 class Fake:
@@ -40,7 +41,7 @@ def _raise(y: np.ndarray) -> Any:
 
 def _hang(y: np.ndarray) -> Any:
     # So does a process that it starts, which must end too.
-    code = f"import time; time.sleep(600)  # {MARK.decode()}"
+    code = f"import time; time.sleep(600)  # {MARK}"
     subprocess.run([sys.executable, "-c", code], check=False)
 
 
