@@ -102,7 +102,7 @@ def save_beside_data(output: Path, model: ModelProto, source: Path) -> list[Path
             )
     for beside, found in wanted.items():
         beside.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(beside) as target, open_regular(found, raw=True) as file:
-            shutil.copyfileobj(file, target, 1 << 20)
+        with whole_file(beside) as copy, open_regular(found, raw=True) as file:
+            shutil.copyfileobj(file, copy, 1 << 20)
     save_model(output, model)
     return list(wanted)

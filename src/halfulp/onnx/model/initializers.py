@@ -96,10 +96,10 @@ def _is_large(tensor: TensorProto) -> bool:
 
 def _set(message: object, field: str, value: object) -> None:
     """Set a field, of whatever kind, to a copy of `value`."""
-    target = getattr(message, field)
-    if hasattr(target, "extend"):
-        target.extend(value)
-    elif hasattr(target, "CopyFrom"):
-        target.CopyFrom(value)
+    held = getattr(message, field)
+    if hasattr(held, "extend"):
+        held.extend(value)
+    elif hasattr(held, "CopyFrom"):
+        held.CopyFrom(value)
     else:
         setattr(message, field, value)

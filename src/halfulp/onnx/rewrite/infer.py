@@ -68,5 +68,5 @@ def _copy_types(typed: GraphProto, graph: GraphProto, nested: bool = False) -> N
         del values[:]
         values.extend(getattr(typed, name))
     for typed_node, node in zip(typed.node, graph.node, strict=True):
-        for _, inner, target in twin_graphs(typed_node, node):
-            _copy_types(inner, target, nested=True)
+        for _, inner, twin in twin_graphs(typed_node, node):
+            _copy_types(inner, twin, nested=True)
