@@ -10,8 +10,10 @@ from hypothesis import settings
 
 from seed import SEED
 
-# A shell's background jobs ignore SIGINT, and so would the children that tests interrupt.
+# Jobs in the background of a shell ignore SIGINT, what `nohup` starts ignores SIGHUP, and
+# so would the children to which tests send these.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("halfulp", deadline=None, print_blob=True)
 settings.load_profile("halfulp")
