@@ -33,7 +33,7 @@ from halfulp.onnx.rewrite.version_steps import check_allowed
 def convert_opset(
     model: str | os.PathLike[str] | bytes | ModelProto, target: int
 ) -> ModelProto:
-    """Return a model that means in opset `target` what `model` means in its own.
+    """Return a model that means in opset `target` what the one given means in its own.
 
     Every ReduceSumSquare gets the form of its new version, in nested graphs and
     functions too. Other operators go through onnx's version converter, each node by
@@ -52,7 +52,7 @@ def convert_opset(
     Returns
     -------
     onnx.ModelProto
-        Its IR version is that of `model`, or the least that `target` needs.
+        Its IR version is that of the one given, or the least that `target` needs.
 
     Raises
     ------
