@@ -158,6 +158,15 @@ def _fits(declared: onnx.ValueInfoProto, value: Any) -> None:
         assert all(same), f"{declared.name} has shape {value.shape}, not {sizes}"
 
 
+def _has_allowed_types(proto: onnx.ModelProto) -> bool:
+    """Whether no node breaks ONNX's rules of types, of which the evaluator is free."""
+    try:
+        onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
+
+
 def graphs(data: bytes) -> None:
     """Graphs in graphs: what comes of them means the same."""
     _same(nested_graphs(data), FEEDS)
@@ -181,7 +190,13 @@ def _same(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any] | Non
         result = ReferenceModel(proto).run(feeds)
     if result is not None:
         for name, other in others.items():
-            _agree(name, result, ReferenceModel(other).run(feeds))
+            try:
+                told = ReferenceModel(other).run(feeds)
+            except halfulp.UnsupportedTypeError:
+                if _has_allowed_types(proto):
+                    raise
+                continue
+            _agree(name, result, told)
         inferred = others.get("infer_shapes", proto)
         for value in inferred.graph.output:
             _fits(value, result[value.name])
