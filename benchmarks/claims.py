@@ -53,7 +53,7 @@ def readme(text: str, result: dict[str, Any]) -> str:
     """README.md with its table of what others give as measured."""
     table = peers_table(result)
     start = text.index(table.split("\n", 1)[0])
-    end = text.index("An int32 sum that does not fit", start)
+    end = text.index("A sum that does not fit", start)
     return f"{text[:start]}{table}\n\n{peers_note(result)} {text[end:]}"
 
 

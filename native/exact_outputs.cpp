@@ -33,7 +33,7 @@ ExactOutputs::ExactOutputs(const Plan& plan, Term term, Type type, const Reader&
       parts_(parts),
       is_empty_(plan.reduced.count() == 0) {}
 
-void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::int64_t n,
+void ExactOutputs::add_outputs(Place input, std::byte* output, std::int64_t n,
                                Workspace& workspace) const {
   const StoredSums sums = {output, plan_.kept.innermost().output, n};
   if (schedule_.parts() <= 1) return add_part(plan_.reduced, input, n, sums, workspace);
@@ -49,7 +49,7 @@ void ExactOutputs::add_outputs(const std::byte* input, std::byte* output, std::i
   });
 }
 
-void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
+void ExactOutputs::add_part(const Loops& reduced, Place input, std::int64_t n,
                             const StoredSums& sums, Workspace& workspace) const {
   if (is_empty_) return;
   const Loop& kept = plan_.kept.innermost();
@@ -63,7 +63,7 @@ void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::i
     return;
   }
   const Loop& inner = reduced.innermost();
-  for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
+  for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
     const Matrix matrix = {input + offset, inner.count, inner.input, n, kept.input};
     if (!reader_.reshapes(matrix)) return add_matrix(matrix, sums, workspace);
     const Reshaped reshaped = reader_.reshape(matrix);
@@ -73,12 +73,24 @@ void ExactOutputs::add_part(const Loops& reduced, const std::byte* input, std::i
 }
 
 // Adds the terms of one output to its digits.
-void ExactOutputs::add_terms(const Loops& reduced, const std::byte* input,
-                             std::uint64_t* digits, Workspace& workspace) const {
+void ExactOutputs::add_terms(const Loops& reduced, Place input, std::uint64_t* digits,
+                             Workspace& workspace) const {
   if (is_empty_) return;
   const Loop& inner = reduced.innermost();
-  for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
-    const Matrix matrix = {input + offset, 1, 0, inner.count, inner.input};
+  if (reader_.joins(reduced, plan_.kept.innermost(), 1)) {
+    Loops outer = reduced;
+    const Loop& lines = outer.loops[--outer.size - 1];
+    return for_each_outer(outer, [&](Step offset, std::ptrdiff_t) {
+      const Matrix matrix = {input + offset, lines.count, lines.input, inner.count,
+                             inner.input};
+      reader_.for_each_joined(matrix, workspace.packed(), [&](const Block& block) {
+        add_elements(block.data, block.columns, digits, workspace);
+        workspace.pace.count(block.cost - block.columns);
+      });
+    });
+  }
+  for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
+    const Matrix matrix = {input + offset, 1, {0, 0}, inner.count, inner.input};
     reader_.for_each_block(matrix, kRowsCut, workspace.packed(), [&](const Block& block) {
       add_elements(block.data, block.columns, digits, workspace);
       workspace.pace.count(block.cost - block.columns);  // which add_elements counted

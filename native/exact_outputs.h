@@ -25,18 +25,17 @@ class ExactOutputs {
                const Schedule& schedule, const Workspaces& parts);
 
   // Adds all terms of one output to its digits.
-  void add_output(const std::byte* input, std::uint64_t* digits, Workspace& workspace) const {
+  void add_output(Place input, std::uint64_t* digits, Workspace& workspace) const {
     add_terms(plan_.reduced, input, digits, workspace);
   }
 
   // Adds all terms of n neighbouring outputs to their sums.
-  void add_outputs(const std::byte* input, std::byte* output, std::int64_t n,
-                   Workspace& workspace) const;
+  void add_outputs(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
 
  private:
-  void add_part(const Loops& reduced, const std::byte* input, std::int64_t n,
-                const StoredSums& sums, Workspace& workspace) const;
-  void add_terms(const Loops& reduced, const std::byte* input, std::uint64_t* digits,
+  void add_part(const Loops& reduced, Place input, std::int64_t n, const StoredSums& sums,
+                Workspace& workspace) const;
+  void add_terms(const Loops& reduced, Place input, std::uint64_t* digits,
                  Workspace& workspace) const;
   void add_elements(const std::byte* data, std::int64_t n, std::uint64_t* digits,
                     Workspace& workspace) const;

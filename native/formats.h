@@ -76,15 +76,12 @@ struct SmallFormat {
   SmallType type;
   int bytes;
   Type read_as;
-  Type sum;  // of sums, if nothing else is asked for, as in NumPy
 };
 
 inline constexpr SmallFormat kSmallFormats[] = {
-    {SmallType::uint8, 1, Type::uint32, Type::uint64},
-    {SmallType::int8, 1, Type::int32, Type::int64},
-    {SmallType::uint16, 2, Type::uint32, Type::uint64},
-    {SmallType::int16, 2, Type::int32, Type::int64},
-    {SmallType::boolean, 1, Type::int32, Type::int64},
+    {SmallType::uint8, 1, Type::uint32},  {SmallType::int8, 1, Type::int32},
+    {SmallType::uint16, 2, Type::uint32}, {SmallType::int16, 2, Type::int32},
+    {SmallType::boolean, 1, Type::int32},
 };
 
 constexpr const SmallFormat& format_of(SmallType type) {

@@ -41,8 +41,7 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
       results_(request.term, request.finish, terms_, output_format_),
       rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {}
 
-void Ladder::climb(const std::byte* input, std::byte* output, std::int64_t n,
-                   Workspace& workspace) const {
+void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const {
   auto* results = reinterpret_cast<std::byte*>(workspace.results);
   if (sums_exactly_) {
     sum_exactly(input, output, n, workspace);
@@ -70,7 +69,7 @@ void Ladder::climb(const std::byte* input, std::byte* output, std::int64_t n,
 // Decides the open outputs of begin..end, whose sums `method` made: by closer rounding, by the
 // grid that their elements lie on (ties do not end in any other way), by a better method, and
 // in the end exactly.
-void Ladder::refine(Method method, const std::byte* input, std::int64_t begin, std::int64_t end,
+void Ladder::refine(Method method, Place input, std::int64_t begin, std::int64_t end,
                     Workspace& workspace) const {
   decide(method, begin, end, workspace, [](std::int64_t) { return 0.0; });
 
@@ -130,7 +129,7 @@ void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspa
 }
 
 // The result of one output from its exact sum.
-std::uint64_t Ladder::resolve(const std::byte* input, Workspace& workspace) const {
+std::uint64_t Ladder::resolve(Place input, Workspace& workspace) const {
   std::uint64_t digits[kMostDigits] = {};
   exact_outputs_.add_output(input, digits, workspace);
   if (!input_format_.is_float && !output_format_.is_float) {
@@ -143,7 +142,7 @@ std::uint64_t Ladder::resolve(const std::byte* input, Workspace& workspace) cons
                                sum_format(request_.term, input_format_).digits);
 }
 
-void Ladder::sum_exactly(const std::byte* input, std::byte* output, std::int64_t n,
+void Ladder::sum_exactly(Place input, std::byte* output, std::int64_t n,
                          Workspace& workspace) const {
   for (std::int64_t i = 0; i < n; ++i) {
     try {

@@ -25,19 +25,17 @@ class Ladder {
          const Schedule& schedule, const ExactOutputs& exact_outputs, const Workspaces& parts);
 
   // Sets n outputs, neighbours along the innermost kept loop.
-  void climb(const std::byte* input, std::byte* output, std::int64_t n,
-             Workspace& workspace) const;
+  void climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
 
  private:
-  void sum_exactly(const std::byte* input, std::byte* output, std::int64_t n,
-                   Workspace& workspace) const;
+  void sum_exactly(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
   void take_residues(std::int64_t n, Workspace& workspace) const;
-  void refine(Method method, const std::byte* input, std::int64_t begin, std::int64_t end,
+  void refine(Method method, Place input, std::int64_t begin, std::int64_t end,
               Workspace& workspace) const;
   template <class Unit>
   void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
               Unit unit) const;
-  std::uint64_t resolve(const std::byte* input, Workspace& workspace) const;
+  std::uint64_t resolve(Place input, Workspace& workspace) const;
   bool residues_are_sums(std::int64_t memory_bytes) const;
   template <class F>
   void for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,

@@ -10,11 +10,39 @@ namespace halfulp {
 
 inline constexpr int kMaxRank = 64;  // NumPy's
 
-// Strides are in bytes and, for `input`, never negative: such a loop runs from its other
+// Bytes from one element to another, and between what a mask says of them: 0 without one.
+struct Step {
+  std::ptrdiff_t element;
+  std::ptrdiff_t mask;
+
+  Step& operator+=(Step more) {
+    element += more.element;
+    mask += more.mask;
+    return *this;
+  }
+  Step& operator-=(Step less) { return *this += -1 * less; }
+  friend Step operator*(std::int64_t times, Step step) {
+    return {times * step.element, times * step.mask};
+  }
+  friend bool operator==(Step a, Step b) { return a.element == b.element && a.mask == b.mask; }
+};
+
+// An element, and what a mask says of it: null without one.
+struct Place {
+  const std::byte* element;
+  const std::byte* mask;
+
+  Place operator+(Step step) const { return {element + step.element, mask + step.mask}; }
+};
+
+// Which elements count. A mask is a byte for each, 0 for false and any other for true.
+enum class Counted { all, where_true, where_false };
+
+// Strides are in bytes and, for elements, never negative: such a loop runs from its other
 // end, which is allowed because the sum does not depend on the order.
 struct Loop {
   std::int64_t count;
-  std::ptrdiff_t input;
+  Step input;
   std::ptrdiff_t output;  // 0 in a reduced loop
 };
 
@@ -35,7 +63,7 @@ struct Loops {
 struct Plan {
   Loops kept;
   Loops reduced;
-  std::ptrdiff_t input_offset = 0;   // of the first element visited
+  Step input_offset = {0, 0};        // of the first element visited
   std::ptrdiff_t output_offset = 0;  // of its output
   Layout layout = Layout::rows;
 };
@@ -43,9 +71,9 @@ struct Plan {
 // Calls f(input offset, output offset) for every turn of all loops but the innermost.
 template <class F>
 void for_each_outer(const Loops& loops, F f) {
-  if (loops.size == 1) return f(0, 0);  // as of most calls
+  if (loops.size == 1) return f(Step{0, 0}, 0);  // as of most calls
   std::int64_t index[kMaxRank] = {};
-  std::ptrdiff_t input = 0;
+  Step input = {0, 0};
   std::ptrdiff_t output = 0;
   for (;;) {
     f(input, output);
@@ -63,10 +91,12 @@ void for_each_outer(const Loops& loops, F f) {
   }
 }
 
-// Describes the reduction of an array of `rank` axes over those marked in `is_reduced`.
+// Describes the reduction of an array of `rank` axes over those marked in `is_reduced`, with
+// the strides of a mask of the same shape, if there is one.
 // The output is C-contiguous in the kept axes' order. Axes of one element vanish and
 // adjacent ones of a kind merge, so that arrays which differ only in notation share a plan.
 Plan make_plan(int rank, const std::int64_t* shape, const std::ptrdiff_t* strides,
-               const bool* is_reduced, int input_bytes, int output_bytes);
+               const bool* is_reduced, int input_bytes, int output_bytes,
+               const std::ptrdiff_t* mask_strides = nullptr);
 
 }  // namespace halfulp

@@ -23,17 +23,21 @@ inline constexpr std::int64_t kReshapedColumns = 512;
 inline constexpr std::int64_t kBlock = std::int64_t{1} << 23;
 inline constexpr std::int64_t kBlockColumns = kBlock / 8;
 
+// Rows of fewer elements are joined to longer ones, copies: a call of a kernel costs as much as
+// some hundred elements.
+inline constexpr std::int64_t kShortRow = 64;
+
 // What an element costs that is read alone, from a page of its own perhaps, against one of many
 // side by side.
 inline constexpr std::int64_t kAlone = 16;
 
-// Elements in memory. Strides are in bytes.
+// Elements in memory.
 struct Matrix {
-  const std::byte* data;
+  Place data;
   std::int64_t rows;
-  std::ptrdiff_t row_stride;
+  Step row_stride;
   std::int64_t columns;
-  std::ptrdiff_t stride;
+  Step stride;
 };
 
 // A matrix as two: one of fewer rows of more columns, and the rows left over. Column j of the
@@ -65,6 +69,7 @@ struct Elements {
   Type type;  // of an element that a kernel reads
   bool byte_swapped;
   const SmallFormat* small;  // if they are small integers, read as `type`
+  Counted counted;           // those that count, by a mask; others are read as 0
 };
 
 class Reader {
@@ -73,38 +78,59 @@ class Reader {
       : elements_(elements),
         bytes_(format_of(elements.type).bytes),
         memory_bytes_(elements.small ? elements.small->bytes : bytes_) {
-    auto all = reinterpret_cast<std::uintptr_t>(input + plan.input_offset);
+    auto all = reinterpret_cast<std::uintptr_t>(input + plan.input_offset.element);
     for (const Loops* loops : {&plan.kept, &plan.reduced}) {
-      for (int i = 0; i < loops->size; ++i) all |= loops->loops[i].input;
+      for (int i = 0; i < loops->size; ++i) all |= loops->loops[i].input.element;
     }
-    whole_elements_ = !elements.byte_swapped && !elements.small && (all & (bytes_ - 1)) == 0;
+    whole_elements_ =
+        !elements.byte_swapped && !elements.small && !is_masked() && (all & (bytes_ - 1)) == 0;
   }
 
   std::int64_t bytes() const { return bytes_; }                // of an element of a block
   std::int64_t memory_bytes() const { return memory_bytes_; }  // of one in memory
 
   // Whether elements `stride` bytes apart are read where they lie.
-  bool in_place(std::ptrdiff_t stride) const { return stride == bytes_ && whole_elements_; }
+  bool in_place(Step stride) const { return stride.element == bytes_ && whole_elements_; }
 
   // Whether to reshape a matrix: all of it lies side by side, and a vector would hold a row and
   // else nothing.
   bool reshapes(const Matrix& matrix) const {
-    return matrix.columns < kReshapedColumns / 4 && matrix.stride == memory_bytes_ &&
-           matrix.row_stride == matrix.columns * memory_bytes_ &&
+    return matrix.columns < kReshapedColumns / 4 && matrix.stride.element == memory_bytes_ &&
+           matrix.row_stride == matrix.columns * matrix.stride &&
            matrix.rows >= 2 * kReshapedColumns;
   }
 
   Reshaped reshape(const Matrix& matrix) const {
     const std::int64_t times = kReshapedColumns / matrix.columns;
     const std::int64_t rows = matrix.rows / times;
-    const std::ptrdiff_t row_stride = times * matrix.row_stride;
+    const Step row_stride = times * matrix.row_stride;
     Reshaped reshaped = {matrix, matrix};
     reshaped.wide.rows = rows;
     reshaped.wide.row_stride = row_stride;
     reshaped.wide.columns = times * matrix.columns;
-    reshaped.rest.data += rows * row_stride;
+    reshaped.rest.data = matrix.data + rows * row_stride;
     reshaped.rest.rows = matrix.rows % times;
     return reshaped;
+  }
+
+  // Whether to join the rows of the innermost two of some loops: they are short, and lie closer
+  // together than those of n neighbours in `kept`.
+  bool joins(const Loops& loops, const Loop& kept, std::int64_t n) const {
+    if (loops.size < 2 || loops.innermost().count >= kShortRow) return false;
+    return n == 1 || kept.input.element > loops.loops[loops.size - 2].input.element;
+  }
+
+  // Calls f(block) for blocks of one row, each a copy of rows of a matrix one after another.
+  template <class F>
+  void for_each_joined(const Matrix& matrix, std::byte* memory, F f) const {
+    const std::int64_t height = std::max<std::int64_t>(1, kPackBytes / bytes_ / matrix.columns);
+    for (std::int64_t i = 0; i < matrix.rows; i += height) {
+      const std::int64_t rows = std::min(height, matrix.rows - i);
+      const std::int64_t n = rows * matrix.columns;
+      copy(memory, matrix.data + i * matrix.row_stride, rows, matrix.row_stride, matrix.columns,
+           matrix.stride);
+      f(Block{memory, n * bytes_, 1, n, 0, i * matrix.columns, n * kAlone});
+    }
   }
 
   // Calls f(block) for blocks that make up a matrix. Copies are made in `memory`, aligned, of
@@ -114,8 +140,8 @@ class Reader {
     const bool direct = in_place(matrix.stride);
     const std::int64_t elements = matrix.rows * matrix.columns;
     if (direct && elements <= kBlock) {
-      return f(
-          Block{matrix.data, matrix.row_stride, matrix.rows, matrix.columns, 0, 0, elements});
+      return f(Block{matrix.data.element, matrix.row_stride.element, matrix.rows,
+                     matrix.columns, 0, 0, elements});
     }
     const std::int64_t most = direct ? kBlock : kPackBytes / bytes_;
     const std::int64_t unit = direct ? cut.rows : 1;
@@ -126,9 +152,10 @@ class Reader {
       for (std::int64_t j = 0; j < matrix.columns; j += width) {
         const std::int64_t rows = std::min(height, matrix.rows - i);
         const std::int64_t columns = std::min(width, matrix.columns - j);
-        const std::byte* data = matrix.data + i * matrix.row_stride + j * matrix.stride;
+        const Place data = matrix.data + i * matrix.row_stride + j * matrix.stride;
         if (direct) {
-          f(Block{data, matrix.row_stride, rows, columns, i, j, rows * columns});
+          f(Block{data.element, matrix.row_stride.element, rows, columns, i, j,
+                  rows * columns});
         } else {
           copy(memory, data, rows, matrix.row_stride, columns, matrix.stride);
           f(Block{memory, columns * bytes_, rows, columns, i, j, rows * columns * kAlone});
@@ -138,13 +165,20 @@ class Reader {
   }
 
  private:
-  void copy(std::byte* memory, const std::byte* data, std::int64_t rows,
-            std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride) const {
+  bool is_masked() const { return elements_.counted != Counted::all; }
+
+  void copy(std::byte* memory, Place data, std::int64_t rows, Step row_stride,
+            std::int64_t columns, Step stride) const {
     if (elements_.small) {
-      widen(memory, data, rows, row_stride, columns, stride, elements_.small->type,
-            elements_.byte_swapped);
+      widen(memory, data.element, rows, row_stride.element, columns, stride.element,
+            elements_.small->type, elements_.byte_swapped);
     } else {
-      pack(memory, data, rows, row_stride, columns, stride, bytes_, elements_.byte_swapped);
+      pack(memory, data.element, rows, row_stride.element, columns, stride.element, bytes_,
+           elements_.byte_swapped);
+    }
+    if (is_masked()) {
+      blank(memory, data.mask, rows, row_stride.mask, columns, stride.mask, bytes_,
+            elements_.counted == Counted::where_true);
     }
   }
 

@@ -48,7 +48,7 @@ class Call {
     schedule_.for_each_tile([this](const Tile& tile, std::size_t worker) {
       Workspace& workspace = *workspaces_[worker];
       workspace.pace.count(1);
-      const std::byte* input = request_.input + tile.input;
+      const Place input = Place{request_.input, request_.mask} + tile.input;
       std::byte* output = request_.output + tile.output;
       if (request_.adds) {
         copy_sums_before(tile);
@@ -63,7 +63,8 @@ class Call {
   Call(const Plan& plan, const Request& request, const Executor& executor, std::int64_t workers)
       : request_(request),
         kept_(plan.kept.innermost()),
-        reader_(plan, request.input, {request.input_type, request.byte_swapped, request.small}),
+        reader_(plan, request.input,
+                {request.input_type, request.byte_swapped, request.small, request.counted}),
         schedule_(plan, workers, widest_tile(plan, request, workers), executor, request.watch),
         exact_outputs_(plan, request.term, request.input_type, reader_, schedule_,
                        part_workspaces_),
@@ -79,12 +80,14 @@ class Call {
     const Loop& reduced = plan.reduced.innermost();
     const bool by_columns = plan.layout == Layout::columns;
     const bool adds = request_.adds;
-    const Matrix columns = {nullptr, reduced.count, reduced.input, kept_.count, kept_.input};
+    const Matrix columns = {
+        {nullptr, nullptr}, reduced.count, reduced.input, kept_.count, kept_.input};
     Workspace::Needs needs;
     needs.layout = plan.layout;
     needs.adds = adds;
     // Columns whose sums are open are read one by one in the end.
-    needs.packed = by_columns || !reader_.in_place(reduced.input);
+    needs.packed =
+        by_columns || !reader_.in_place(reduced.input) || reader_.joins(plan.reduced, kept_, 1);
     needs.reshaped = !adds && by_columns && reader_.reshapes(columns);
     const SumFormat sum = sum_format(request_.term, format_of(request_.input_type));
     needs.part_bytes = adds && of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0;
@@ -130,8 +133,8 @@ bool is_long(const Plan& plan) {
   }
   const Loop& kept = plan.kept.innermost();
   const Loop& reduced = plan.reduced.innermost();
-  const bool near = (kept.count > 1 && kept.input <= kNearBytes) ||
-                    (reduced.count > 1 && reduced.input <= kNearBytes);
+  const bool near = (kept.count > 1 && kept.input.element <= kNearBytes) ||
+                    (reduced.count > 1 && reduced.input.element <= kNearBytes);
   return elements * (near ? 1 : kAlone) > kLongElements;
 }
 

@@ -25,6 +25,9 @@ struct Request {
   bool checked;       // throw if an integer sum does not fit
   // The elements, if these are small integers: read as input_type, see SmallFormat.
   const SmallFormat* small = nullptr;
+  // Where the mask is that says which elements count, if there is one; others are read as 0.
+  const std::byte* mask = nullptr;
+  Counted counted = Counted::all;
   // Whether the outputs are exact sums as SumSquare stores them, to which the terms are added.
   // The output type and the finish mean nothing then.
   bool adds = false;

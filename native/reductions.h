@@ -84,6 +84,17 @@ inline constexpr Reduction kReductions[] = {
 #undef REDUCTION
 #undef VERSION
 
+// The type of results of elements that are read as `type`, if no other is asked for, as NumPy
+// has it: that of floats, and for integers 64 bits or, where the finish leaves no integer,
+// float64.
+inline Type default_result(const Reduction& reduction, const Format& type) {
+  if (type.is_float) return type.type;
+  if (with_finish(reduction.finish, [](auto finish) { return finish.kChanges; })) {
+    return Type::float64;
+  }
+  return type.is_signed ? Type::int64 : Type::uint64;
+}
+
 // The row of a name, or null.
 inline const Reduction* find_reduction(const char* name) {
   for (const Reduction& reduction : kReductions) {

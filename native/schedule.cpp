@@ -52,7 +52,7 @@ Schedule::Schedule(const Plan& plan, std::int64_t workers, std::int64_t widest,
 }
 
 Part Schedule::part_at(std::int64_t item) const {
-  Part part = {plan_.reduced, 0};
+  Part part = {plan_.reduced, {0, 0}};
   Loop& split = part.reduced.loops[split_];
   const std::int64_t begin = split.count * item / parts_;
   split.count = split.count * (item + 1) / parts_ - begin;

@@ -18,7 +18,7 @@ inline constexpr std::int64_t kSmallestTile = 256;
 
 // Outputs that are neighbours along the innermost kept loop.
 struct Tile {
-  std::ptrdiff_t input;  // bytes from the first element and output of all
+  Step input;  // from the first element and output of all
   std::ptrdiff_t output;
   std::int64_t outputs;
 };
@@ -26,7 +26,7 @@ struct Tile {
 // A share of the terms of each output of a tile.
 struct Part {
   Loops reduced;
-  std::ptrdiff_t input;  // bytes from the tile's first element
+  Step input;  // from the tile's first element
 };
 
 class Schedule {

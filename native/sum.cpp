@@ -40,7 +40,7 @@ TileSums::TileSums(const Plan& plan, Term term, Type type, Method first, const R
       parts_(parts),
       is_empty_(plan.reduced.count() == 0) {}
 
-void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
+void TileSums::sum_parts(Method method, Place input, std::int64_t n,
                          const Enclosures& sums) const {
   clear(method, sums, n);
   std::mutex mutex;  // guards sums
@@ -53,17 +53,20 @@ void TileSums::sum_parts(Method method, const std::byte* input, std::int64_t n,
   });
 }
 
-void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* input,
-                        std::int64_t n, const Enclosures& sums, Workspace& workspace) const {
+void TileSums::sum_part(Method method, const Loops& reduced, Place input, std::int64_t n,
+                        const Enclosures& sums, Workspace& workspace) const {
   const Function kernel =
       method == first_ ? kernel_ : find_kernel(term_, plan_.layout, method, type_);
   std::optional<FlushSubnormals> flush;
   if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
   const Loop& kept = plan_.kept.innermost();
   const Loop& inner = reduced.innermost();
+  if (plan_.layout == Layout::rows && reader_.joins(reduced, kept, n)) {
+    return add_short_rows(kernel, reduced, input, n, sums, workspace);
+  }
   bool fresh = true;
-  for_each_outer(reduced, [&](std::ptrdiff_t offset, std::ptrdiff_t) {
-    const std::byte* data = input + offset;
+  for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
+    const Place data = input + offset;
     if (plan_.layout == Layout::rows) {
       add_matrix(kernel, {data, n, kept.input, inner.count, inner.input}, sums, fresh,
                  workspace);
@@ -74,6 +77,29 @@ void TileSums::sum_part(Method method, const Loops& reduced, const std::byte* in
       } else {
         add_matrix(kernel, matrix, sums, fresh, workspace);
       }
+    }
+    fresh = false;
+  });
+}
+
+// Sets sums to those of rows that are joined.
+void TileSums::add_short_rows(Function kernel, const Loops& reduced, Place input,
+                              std::int64_t n, const Enclosures& sums,
+                              Workspace& workspace) const {
+  const Loop& kept = plan_.kept.innermost();
+  const Loop& inner = reduced.innermost();
+  Loops outer = reduced;
+  const Loop& lines = outer.loops[--outer.size - 1];
+  bool fresh = true;
+  for_each_outer(outer, [&](Step offset, std::ptrdiff_t) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Place data = input + offset + i * kept.input;
+      const Matrix matrix = {data, lines.count, lines.input, inner.count, inner.input};
+      reader_.for_each_joined(matrix, workspace.packed(), [&](const Block& block) {
+        kernel(block.data, block.row_stride, 1, block.columns, sums + i,
+               fresh && block.column == 0, workspace.scratch());
+        workspace.pace.count(block.cost);
+      });
     }
     fresh = false;
   });

@@ -30,7 +30,7 @@ class TileSums {
            const Schedule& schedule, const Workspaces& parts);
 
   // Sets `sums` to those of all terms of n neighbouring outputs.
-  void sum(Method method, const std::byte* input, std::int64_t n, const Enclosures& sums,
+  void sum(Method method, Place input, std::int64_t n, const Enclosures& sums,
            Workspace& workspace) const {
     if (is_empty_) return clear(method, sums, n);
     if (schedule_.parts() > 1) return sum_parts(method, input, n, sums);
@@ -38,10 +38,11 @@ class TileSums {
   }
 
  private:
-  void sum_parts(Method method, const std::byte* input, std::int64_t n,
-                 const Enclosures& sums) const;
-  void sum_part(Method method, const Loops& reduced, const std::byte* input, std::int64_t n,
+  void sum_parts(Method method, Place input, std::int64_t n, const Enclosures& sums) const;
+  void sum_part(Method method, const Loops& reduced, Place input, std::int64_t n,
                 const Enclosures& sums, Workspace& workspace) const;
+  void add_short_rows(Function kernel, const Loops& reduced, Place input, std::int64_t n,
+                      const Enclosures& sums, Workspace& workspace) const;
   void add_matrix(Function kernel, const Matrix& matrix, const Enclosures& sums, bool fresh,
                   Workspace& workspace) const;
   void add_reshaped(Method method, Function kernel, const Matrix& matrix,

@@ -26,15 +26,17 @@ namespace {
 
 // Arguments were checked by the Python faces; what would corrupt memory is checked again.
 nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, bool keepdims,
-                        int type_code, bool checked, nb::handle out) {
+                        int type_code, bool checked, nb::handle out, nb::handle mask,
+                        bool counted, bool scalar) {
   PyArrayObject* array = as_array(data);
   const SmallFormat* const small = small_of(array);
   const std::optional<Type> input_type = small ? small->read_as : type_of(array);
   if (!input_type) throw nb::type_error("no such element type");
-  const Type sum_type = small ? small->sum : *input_type;
-  const Format* output_format =
-      find_format(type_code == 0 ? sum_type : static_cast<Type>(type_code));
-  if (!output_format || (format_of(*input_type).is_float && !output_format->is_float)) {
+  const Reduction& row = reduction_of(reduction);
+  const Format& input_format = format_of(*input_type);
+  const Format* output_format = find_format(type_code == 0 ? default_result(row, input_format)
+                                                           : static_cast<Type>(type_code));
+  if (!output_format || (input_format.is_float && !output_format->is_float)) {
     throw nb::type_error("no such pair of element types");
   }
 
@@ -61,14 +63,20 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
     }
   }
 
-  const Plan plan = plan_of(array, is_reduced, output_format->bytes);
+  PyArrayObject* const mask_array = mask.is_none() ? nullptr : as_array(mask);
+  if (mask_array &&
+      (PyArray_TYPE(mask_array) != NPY_BOOL || PyArray_NDIM(mask_array) != rank ||
+       !PyArray_CompareLists(PyArray_DIMS(mask_array), PyArray_DIMS(array), rank))) {
+    throw nb::value_error("mask does not fit");
+  }
+
+  const Plan plan = plan_of(array, is_reduced, output_format->bytes, mask_array);
   const Length length = length_of(array, plan);
   const bool is_heard = length == Length::long_ && handles_signals();
   const nb::object result = out.is_none() || is_heard
                                 ? new_array(output_format->type, result_rank, shape)
                                 : nb::borrow(out);
   Request request;
-  const Reduction& row = reduction_of(reduction);
   request.term = row.term;
   request.finish = row.finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
@@ -78,6 +86,10 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
   request.small = small;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = checked && !output_format->is_float;
+  if (mask_array) {
+    request.mask = reinterpret_cast<const std::byte*>(PyArray_BYTES(mask_array));
+    request.counted = counted ? Counted::where_true : Counted::where_false;
+  }
   std::optional<SumOverflow> overflow;
   run_unlocked(length, is_heard, [&](Watch* watch) {
     request.watch = watch;
@@ -92,7 +104,10 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
     raise_overflow(row, as_array(result), overflow->output / output_format->bytes,
                    int_from(overflow->sum));
   }
-  return result;
+  if (result_rank > 0 || !scalar) return result;
+  nb::object only = nb::steal(PyArray_Return(as_array(result.inc_ref())));
+  if (!only.is_valid()) throw nb::python_error();
+  return only;
 }
 
 // The table, as tuples.
@@ -163,12 +178,15 @@ NB_MODULE(_core, module) {
   module.def(
       "reduce", &Bound<&reduce_array>::call, nb::arg("reduction"), nb::arg("data"),
       nb::arg("axes").none(), nb::arg("keepdims"), nb::arg("type_code"), nb::arg("checked"),
-      nb::arg("out").none(),
+      nb::arg("out").none(), nb::arg("mask").none(), nb::arg("counted"), nb::arg("scalar"),
       nb::sig("def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, "
-              "keepdims: bool, type_code: int, checked: bool, "
-              "out: numpy.ndarray | None) -> numpy.ndarray"),
-      "A reduction of the table along normalized axes, as the type of an ONNX code, or of the "
-      "data for 0: in `out`, or in a new array if the call may be interrupted.");
+              "keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None, "
+              "mask: numpy.ndarray | None, counted: bool, scalar: bool) -> typing.Any"),
+      "A reduction of the table along normalized axes, as the type of an ONNX code, or NumPy's "
+      "for 0: in `out`, or in a new array if the call may be interrupted. Of the elements "
+      "those "
+      "count of which the mask says `counted`, if there is one. One result is a scalar of "
+      "NumPy's if that is asked for.");
   // An exact sum is one of a reduction's terms; its finish is for round_sums only.
   module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("reduction"),
              nb::arg("type_code"),

@@ -116,16 +116,19 @@ void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]) {
   }
 }
 
-Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes) {
+Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes,
+             PyArrayObject* mask) {
   const int rank = PyArray_NDIM(array);
   std::int64_t counts[kMaxRank];
   std::ptrdiff_t strides[kMaxRank];
+  std::ptrdiff_t mask_strides[kMaxRank];
   for (int i = 0; i < rank; ++i) {
     counts[i] = PyArray_DIM(array, i);
     strides[i] = PyArray_STRIDE(array, i);
+    if (mask) mask_strides[i] = PyArray_STRIDE(mask, i);
   }
   return make_plan(rank, counts, strides, is_reduced, static_cast<int>(PyArray_ITEMSIZE(array)),
-                   output_bytes);
+                   output_bytes, mask ? mask_strides : nullptr);
 }
 
 void raise_overflow(const Reduction& reduction, PyArrayObject* result, npy_intp place,

@@ -41,7 +41,9 @@ const Reduction& reduction_of(nb::handle name);
 
 // Marks the axes to reduce; None means all.
 void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]);
-Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes);
+// With a mask of the same shape, if it is not null.
+Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes,
+             PyArrayObject* mask = nullptr);
 Length length_of(PyArrayObject* data, const Plan& plan);
 
 nb::object int_from(const std::uint64_t (&digits)[3]);

@@ -1,9 +1,11 @@
+from typing import Any
+
 import numpy
 
 
-def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None) -> numpy.ndarray:
+def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, checked: bool, out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, scalar: bool) -> Any:
     """
-    A reduction of the table along normalized axes, as the type of an ONNX code, or of the data for 0: in `out`, or in a new array if the call may be interrupted.
+    A reduction of the table along normalized axes, as the type of an ONNX code, or NumPy's for 0: in `out`, or in a new array if the call may be interrupted. Of the elements those count of which the mask says `counted`, if there is one. One result is a scalar of NumPy's if that is asked for.
     """
 
 def sum_format(reduction: str, type_code: int) -> tuple[int, int]:

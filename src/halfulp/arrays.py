@@ -152,6 +152,16 @@ def _check_elements(x: Sequence[Any], what: str) -> None:
         sequences = [element for element in elements if type(element) in nested]
 
 
+def is_masked_array(x: Any) -> bool:
+    """Tell whether `x` is one of numpy.ma, of elements that mean no more."""
+    module = sys.modules.get("numpy.ma")
+    return (
+        module is not None
+        and type(x) is module.MaskedArray
+        and not is_more_than_an_array(x.baseclass)
+    )
+
+
 def is_dask_array(x: Any) -> bool:
     """Tell whether `x` is a Dask array, without importing dask."""
     module = sys.modules.get("dask.array")

@@ -1,7 +1,8 @@
 """Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
-May import arrays, element_types, errors, exact_sum and reductions only; dask is imported
-when an array of it is reduced. Nothing here knows how a sum is computed or rounded.
+May import arrays, element_types, errors, exact_sum, reductions and spec.rules only; dask
+is imported when an array of it is reduced. Nothing here knows how a sum is computed or
+rounded.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.arrays import as_array, is_more_than_an_array
+from halfulp.arrays import as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
 from halfulp.exact_sum import SumSquare
 from halfulp.reductions import Reduction
+from halfulp.spec.rules import check_mask
 
 
 def reduce_dask_array(
     row: Reduction,
     x: Any,
     what: str,
-    axes: tuple[int, ...] | None,
+    axes: tuple[int, ...],
     keepdims: bool,
     result: ElementType,
     overflow: str,
     split_every: Any,
+    where: Any = True,
 ) -> Any:
     """Return the lazy Dask array of what a Dask array is reduced to.
 
@@ -39,38 +42,41 @@ def reduce_dask_array(
         Of a dtype that `halfulp.sum_square` takes.
     what : str
         The caller's name of `x`, for errors.
-    axes : tuple of int or None
-        Normalized; None means all.
+    axes : tuple of int
+        Normalized.
     keepdims : bool
     result : ElementType
     overflow : {"wrap", "raise"}
         For integer results.
     split_every : int, dict of int to int, or None
         How many exact sums merge in one task, at most, as for Dask's own reductions.
+    where : array_like of bool
+        Which elements count, as for `halfulp.sum_square`; a Dask array too.
 
     Raises
     ------
-    ArgumentError
-        If `split_every` is not allowed, or chunks are masked arrays.
+    ArgumentError, UnsupportedTypeError
+        If `split_every` or `where` is not allowed, or chunks are masked arrays.
     """
-    reduction = importlib.import_module("dask.array").reduction
-    if is_more_than_an_array(type(x._meta)):
-        name = type(x._meta).__name__
-        raise ArgumentError(
-            f"{what} is a Dask array with chunks of {name}; allowed: plain arrays, as "
-            "from map_blocks(), or dask.array.ma.filled(x, 0) where they are masked"
-        )
-    axis = tuple(range(x.ndim)) if axes is None else axes
-    split = _split_every(split_every, max((2, *x.numblocks)), len(axis))
-    kept = tuple(i for i in range(x.ndim) if keepdims or i not in axis)
+    array = importlib.import_module("dask.array")
+    _check_chunks(x, what)
+    split = _split_every(split_every, max((2, *x.numblocks)), len(axes))
+    kept = tuple(i for i in range(x.ndim) if keepdims or i not in axes)
     meta = np.empty((0,) * len(kept), result.dtype)
     source = data_type(x.dtype, f"{what} has dtype")
-    return reduction(
+    if where is not True:
+        if is_dask_array(where):
+            _check_chunks(where, "where")
+        else:
+            where, _ = as_array(where, "where")
+        check_mask(where.dtype, where.shape, x.shape)
+        x = array.where(where, x, x.dtype.type(0))
+    return array.reduction(
         x,
-        chunk=partial(_chunk, type_=widened(source, 32).name),
+        chunk=partial(_chunk, type_=widened(source).name),
         combine=_combine,
         aggregate=partial(_aggregate, into=result.dtype, overflow=overflow),
-        axis=axis,
+        axis=axes,
         keepdims=keepdims,
         dtype=result.dtype,
         split_every=split,
@@ -78,6 +84,15 @@ def reduce_dask_array(
         name=row.name,
         meta=meta,
     )
+
+
+def _check_chunks(x: Any, what: str) -> None:
+    if is_more_than_an_array(type(x._meta)):
+        name = type(x._meta).__name__
+        raise ArgumentError(
+            f"{what} is a Dask array with chunks of {name}; allowed: plain arrays, as "
+            "from map_blocks(), or dask.array.ma.filled(x, 0) where they are masked"
+        )
 
 
 def _split_every(given: Any, chunks: int, axes: int) -> Any:

@@ -43,6 +43,11 @@ class ElementType:
     exponent_bits: int = 0
 
     @property
+    def is_signed(self) -> bool:
+        """Whether there are numbers below 0; of bool too, which sums to what has them."""
+        return not self.name.startswith("uint")
+
+    @property
     def significand_bits(self) -> int:
         """Bits of the significand field of a float, which lacks the hidden one."""
         return self.precision - 1
@@ -143,14 +148,11 @@ def data_type(dtype: np.dtype[Any], what: str) -> ElementType:
     return found
 
 
-def widened(type_: ElementType, bits: Literal[32, 64]) -> ElementType:
-    """Return the type itself, or an integer type of so many bits for a small type.
-
-    Of 64 bits are sums, as NumPy's are; 32 hold all values.
-    """
+def widened(type_: ElementType) -> ElementType:
+    """Return the type itself, or for a small type that of 32 bits with all its values."""
     if type_.code in BY_CODE:
         return type_
-    return BY_NAME[f"uint{bits}" if type_.name.startswith("uint") else f"int{bits}"]
+    return BY_NAME["int32" if type_.is_signed else "uint32"]
 
 
 def result_type(

@@ -18,7 +18,7 @@ from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import SUM_SQUARE, Reduction, Term
-from halfulp.spec.rules import check_flag, normalize_axes, reduced_shape
+from halfulp.spec.rules import axes_of, check_flag, reduced_shape
 
 # What a whole number adds, and the degree of that: where numbers are in units of u, the
 # terms are in units of u to this power.
@@ -40,7 +40,7 @@ def exact_sum_square(
     Parameters
     ----------
     x : array_like
-        As for `halfulp.sum_square`, but no Dask array.
+        As for `halfulp.sum_square`, but no Dask array and no masked array.
     axis : int or tuple of int, optional
         The axes to sum along; None means all.
     keepdims : bool, optional
@@ -81,9 +81,7 @@ def exact(
     keepdims = check_flag("keepdims", keepdims)
     labelled = has_labels(x)
     array = x if labelled else as_array(x, "x")[0]
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    axes = range(array.ndim) if axis is None else given
-    normal = normalize_axes(axes, array.ndim, repeated="raise")
+    normal = axes_of(axis, array.ndim)
     if labelled:
         return sum_with_labels(x, "x", normal, keepdims, partial(exact, row))
     kind = data_type(array.dtype, "x has dtype")

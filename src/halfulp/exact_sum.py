@@ -38,7 +38,7 @@ from halfulp.exact_bytes import (
     packed,
     unpacked,
 )
-from halfulp.spec.rules import normalize_axes, raises_on_overflow, reduced_shape
+from halfulp.spec.rules import axes_of, raises_on_overflow, reduced_shape
 
 _MOST_TERMS = 2**63 - 1
 # For each type those whose exact sums hold all of its own, itself included.
@@ -170,8 +170,8 @@ class SumSquare:
         ----------
         array : array_like
             Of the element type, as for `halfulp.sum_square`: of any layout and byte
-            order, never copied; objects with ``__dlpack__`` too. Without labels, and
-            no Dask array.
+            order, never copied; objects with ``__dlpack__`` too. Without labels and
+            masks, and no Dask array.
         axis : int or tuple of int, optional
             The axes to sum along; None means all. The others have the shape of the
             sums.
@@ -200,11 +200,7 @@ class SumSquare:
                 f"array has dtype {data.dtype}; allowed: {self._element.numpy_name}, "
                 "the type of the sums"
             )
-        if axis is None:
-            axes = tuple(range(data.ndim))
-        else:
-            given = axis if isinstance(axis, tuple | list) else (axis,)
-            axes = normalize_axes(given, data.ndim, repeated="raise")
+        axes = axes_of(axis, data.ndim)
         kept = reduced_shape(data.shape, axes, False)
         if kept != self._shape:
             raise ArgumentError(
@@ -287,15 +283,16 @@ class SumSquare:
         Parameters
         ----------
         dtype : dtype, optional
-            Of the result, as for `halfulp.sum_square`. Default: that of the elements.
+            Of the result, as for `halfulp.sum_square`. Default: that of the elements,
+            of integers too.
         overflow : {"wrap", "raise"}, optional
             What happens when an integer result does not fit its dtype.
 
         Returns
         -------
         numpy.ndarray or numpy scalar
-            The bits that `halfulp.sum_square` gives for all that was added. A scalar
-            where the shape is ().
+            The bits that `halfulp.sum_square` gives as that dtype for all that was added.
+            A scalar where the shape is ().
 
         Raises
         ------

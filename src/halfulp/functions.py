@@ -1,34 +1,41 @@
 """NumPy's face: reductions as functions of arrays, by the names that NumPy uses.
 
-May import arrays, element_types, errors, labels, reductions, spec.rules and the native
-core only.
+Each is a signature, its documentation and a row of the table. May import arrays,
+element_types, errors, labels, reductions, spec.rules and the native core only.
 Imports halfulp.dask when called with one of its arrays, so that exact sums, of which
 it makes its own, need not stand below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy import ndarray
 
-from halfulp import _core
-from halfulp.arrays import Array, as_array, is_dask_array, is_more_than_an_array
-from halfulp.element_types import BY_CODE, data_type, result_type, widened
+from halfulp._core import reduce
+from halfulp.arrays import (
+    Array,
+    as_array,
+    is_dask_array,
+    is_masked_array,
+    is_more_than_an_array,
+)
+from halfulp.element_types import ElementType, data_type, result_type
 from halfulp.errors import ArgumentError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import SUM_SQUARE, Reduction
 from halfulp.spec.rules import (
+    axes_of,
     check_flag,
-    normalize_axes,
+    check_mask,
     raises_on_overflow,
     reduced_shape,
 )
 
-# For the code of a result: the element type of the data, of small ones 64 bits.
-SAME_TYPE = 0
+_DEFAULT_TYPE = 0  # the code of a row's result, as Reduction.result_of has it
 _WRAP = "wrap"  # the default, as it is in most calls
 NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
@@ -40,6 +47,7 @@ def sum_square(
     dtype: npt.DTypeLike | None = None,
     out: Array | None = None,
     keepdims: bool = False,
+    where: Any = True,
     overflow: str = "wrap",
     split_every: int | dict[int, int] | None = None,
 ) -> Any:
@@ -54,19 +62,25 @@ def sum_square(
         ``__dlpack__`` on the CPU are read in place. A Dask array of any chunks gives
         a lazy one. What has labels keeps those of the axes
         that are left: an xarray DataArray or Variable, lazy ones too, and a pandas
-        Series or DataFrame of one of the dtypes. Objects that mean more than their
-        elements in another way (units, masks, sparsity) are refused.
+        Series or DataFrame of one of the dtypes. Of a numpy.ma.MaskedArray what is
+        masked does not count, and sums of nothing are masked, as in its own sum.
+        Objects that mean more than their elements in another way (units, sparsity)
+        are refused.
     axis : int or tuple of int, optional
         The axes to sum along; None means all. ``()`` squares each element.
     dtype : dtype, optional
         Of the result, none of the small ones; for floats a float type. Default: that
-        of `out`, else that of `x`; where that is small int64, or uint64 if it is
-        unsigned, as in NumPy.
+        of `out`, else as in NumPy that of `x`, and for all integers int64, or uint64
+        if they are unsigned.
     out : numpy.ndarray, optional
         Where the result goes: any array of its shape and dtype, `x` included. Not
-        with Dask arrays and labels.
+        with Dask arrays, labels and masked arrays.
     keepdims : bool, optional
         Whether summed axes stay, with length one. Not with pandas.
+    where : array_like of bool, optional
+        Which elements count: of a shape that broadcasts to that of `x`, of any strides.
+        Others may be whatever they are, NaN too. Not with masked arrays; a Dask array
+        with Dask arrays only.
     overflow : {"wrap", "raise"}, optional
         What happens when an integer result does not fit its dtype. Floats
         overflow to infinity, as IEEE 754 has it.
@@ -96,9 +110,9 @@ def sum_square(
     quiet NaN, else any infinity gives infinity. Integers: exact modulo 2^N, or with
     a float `dtype` the exact sum rounded once. An empty sum is 0.
 
-    The input is never copied, whatever its layout; scratch memory is at most
+    Neither `x` nor `where` is copied, whatever its layout; scratch memory is at most
     1 MiB (and 64 KiB for each thread above 16). One more array like the result
-    is needed when `out` is not C-contiguous, overlaps `x`, or `overflow` is
+    is needed when `out` is not C-contiguous, overlaps an input, or `overflow` is
     "raise", and in the main thread for some 4 million elements and more: such a
     call is interrupted by Ctrl-C within half a second, and leaves `out` as it was.
 
@@ -114,145 +128,221 @@ def sum_square(
     >>> half = np.array([300, 300], dtype=np.float16)
     >>> halfulp.sum_square(half), halfulp.sum_square(half, dtype=np.float32)
     (np.float16(inf), np.float32(180000.0))
+    >>> halfulp.sum_square([[1.0, np.nan], [3.0, 4.0]], axis=1, where=[[True, False]])
+    array([1., 9.])
     >>> pixels = np.full((100, 100), 255, np.uint8)
     >>> halfulp.sum_square(pixels), halfulp.sum_square(pixels, dtype=np.float32)
     (np.uint64(650250000), np.float32(6.5025e+08))
     """
+    return reduce_as_numpy(
+        SUM_SQUARE, x, axis, dtype, out, keepdims, where, overflow, split_every
+    )
+
+
+def reduce_as_numpy(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+    overflow: str = "wrap",
+    split_every: int | dict[int, int] | None = None,
+    counted: bool = True,
+) -> Any:
+    """Reduce as NumPy's functions do, by a row of the table.
+
+    Parameters, result and errors are those of `sum_square`; `counted` is what an array
+    `where` has for elements that count.
+    """
     # Written for small arrays: here a look-up costs as much as ten additions.
     if keepdims is not False:
         keepdims = check_flag("keepdims", keepdims)
-    lazy, restore, data = False, None, x
-    if type(x) is not np.ndarray:
-        if has_labels(x):
-            return _sum_with_labels(x, axis, dtype, out, keepdims, overflow, split_every)
-        lazy = is_dask_array(x)
-        if not lazy:
-            data, restore = as_array(x, "x")
-    axes = None
-    if axis is not None:
-        given = axis if isinstance(axis, tuple | list) else (axis,)
-        axes = normalize_axes(given, data.ndim, repeated="raise")
-    code = SAME_TYPE
+    restore, data, mask = None, x, None
+    if type(x) is not ndarray:
+        special = _special(x)
+        if special is not None:
+            return special(
+                row, x, axis, dtype, out, keepdims, where, overflow, split_every
+            )
+        data, restore = as_array(x, "x")
+    axes = None if axis is None else axes_of(axis, data.ndim)
+    code = _DEFAULT_TYPE
     if dtype is not None or out is not None:
-        code = _result_code(data, dtype, out)
+        code = _result_type(row, data, dtype, out).code
     checked = overflow is not _WRAP and raises_on_overflow(overflow)
-    if lazy:
-        if out is not None:
-            raise ArgumentError("out is given with a Dask array; allowed: without")
-        return reduce_lazily(
-            SUM_SQUARE, x, "x", axes, keepdims, code, overflow, split_every
-        )
     if split_every is not None:
         raise ArgumentError(NO_DASK.format("x"))
+    if where is not True:
+        mask = _mask(where, data.shape)
+    direct = None
     if out is not None:
-        _reduce_into(SUM_SQUARE, out, data, axes, keepdims, code, checked)
+        direct = _direct(out, data, mask, axes, keepdims, checked)
+    try:
+        result = reduce(
+            row.name,
+            data,
+            axes,
+            keepdims,
+            code,
+            checked,
+            direct,
+            mask,
+            counted,
+            restore is None,
+        )
+    except TypeError:
+        data_type(data.dtype, "x has dtype")  # tells what is allowed
+        raise
+    if out is not None:
+        if result is not out:
+            out[...] = result
         return out
-    result = reduce_array(SUM_SQUARE, data, "x", axes, keepdims, code, checked)
-    if restore is not None:
-        return restore(result)
-    return result if result.ndim else result[()]
+    return result if restore is None else restore(result)
 
 
-def _sum_with_labels(
+def _special(x: Any) -> Callable[..., Any] | None:
+    """Return what reduces `x` instead, if it is lazy or has labels or a mask."""
+    if has_labels(x):
+        return _reduce_with_labels
+    if is_dask_array(x):
+        return _reduce_dask_array
+    if is_masked_array(x):
+        return _reduce_masked
+    return None
+
+
+def _reduce_with_labels(
+    row: Reduction,
     x: Any,
     axis: int | Sequence[int] | None,
     dtype: npt.DTypeLike | None,
     out: Array | None,
     keepdims: bool,
+    where: Any,
     overflow: str,
     split_every: Any,
 ) -> Any:
     if out is not None:
         raise ArgumentError("out is given with an x that has labels; allowed: without")
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    axes = range(x.ndim) if axis is None else given
-    normal = normalize_axes(axes, x.ndim, repeated="raise")
 
     def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
-        return sum_square(
-            inner, axes, dtype=dtype, overflow=overflow, split_every=split_every
+        return reduce_as_numpy(
+            row, inner, axes, dtype, None, False, where, overflow, split_every
         )
 
-    return sum_with_labels(x, "x", normal, keepdims, sum_of)
+    return sum_with_labels(x, "x", axes_of(axis, x.ndim), keepdims, sum_of)
 
 
-def _result_code(data: Any, dtype: npt.DTypeLike | None, out: Any) -> int:
-    source = data_type(data.dtype, "x has dtype")
-    if out is None:
-        return result_type(source, dtype).code
-    if not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
-        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
-    return result_type(source, dtype, out.dtype).code
-
-
-def reduce_array(
+def _reduce_masked(
     row: Reduction,
-    data: Array,
-    what: str,
-    axes: tuple[int, ...] | None,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    dtype: npt.DTypeLike | None,
+    out: Array | None,
     keepdims: bool,
-    code: int = SAME_TYPE,
-    checked: bool = False,
-    out: Array | None = None,
-) -> Array:
-    """Reduce an array along normalized axes.
+    where: Any,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    if out is not None:
+        raise ArgumentError("out is given with a masked array; allowed: without")
+    if where is not True:
+        raise ArgumentError(
+            "where is given with a masked array, which has its mask; allowed: without"
+        )
+    data, mask = np.ma.getdata(x, subok=False), np.ma.getmask(x)
+    has_mask = mask is not np.ma.nomask
+    result = reduce_as_numpy(
+        row,
+        data,
+        axis,
+        dtype,
+        None,
+        keepdims,
+        mask if has_mask else True,
+        overflow,
+        split_every,
+        counted=False,
+    )
+    axes = axes_of(axis, x.ndim)
+    nothing = mask.all(axis=axes, keepdims=keepdims) if has_mask else mask
+    if np.ndim(result) == 0:
+        return np.ma.masked if nothing else result
+    return np.ma.MaskedArray(result, nothing)
 
-    Parameters
-    ----------
-    row : Reduction
-        Of the table.
-    data : numpy.ndarray
-    what : str
-        The caller's name of `data`, for errors.
-    axes : tuple of int or None
-        Normalized; None means all.
-    keepdims : bool
-    code : int
-        Of the element type of the result.
-    checked : bool
-        Whether integer results that do not fit raise.
-    out : numpy.ndarray, optional
-        Of the shape and type of the result, in native byte order, C-contiguous, apart
-        from `data`.
 
-    Raises
-    ------
-    UnsupportedTypeError, SumOverflowError
-    """
-    try:
-        return _core.reduce(row.name, data, axes, keepdims, code, checked, out)
-    except TypeError:
-        data_type(data.dtype, f"{what} has dtype")  # tells what is allowed
-        raise
+def _reduce_dask_array(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    dtype: npt.DTypeLike | None,
+    out: Array | None,
+    keepdims: bool,
+    where: Any,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    axes = axes_of(axis, x.ndim)
+    into = _result_type(row, x, dtype, out)
+    raises_on_overflow(overflow)
+    if out is not None:
+        raise ArgumentError("out is given with a Dask array; allowed: without")
+    return reduce_lazily(row, x, "x", axes, keepdims, into, overflow, split_every, where)
 
 
 def reduce_lazily(
     row: Reduction,
     data: Any,
     what: str,
-    axes: tuple[int, ...] | None,
+    axes: tuple[int, ...],
     keepdims: bool,
-    code: int,
+    into: ElementType,
     overflow: str,
     split_every: Any,
+    where: Any = True,
 ) -> Any:
-    """Reduce a Dask array as `reduce_array` does an array, when it is computed."""
+    """Reduce a Dask array along normalized axes, when it is computed.
+
+    To results of the type `into`; `what` is the caller's name of `data`, for errors.
+    """
     from halfulp.dask import reduce_dask_array
 
-    source = data_type(data.dtype, f"{what} has dtype")
-    into = widened(source, 64) if code == SAME_TYPE else BY_CODE[code]
-    return reduce_dask_array(row, data, what, axes, keepdims, into, overflow, split_every)
+    return reduce_dask_array(
+        row, data, what, axes, keepdims, into, overflow, split_every, where
+    )
 
 
-def _reduce_into(
-    row: Reduction,
+def _result_type(
+    row: Reduction, data: Any, dtype: npt.DTypeLike | None, out: Any
+) -> ElementType:
+    source = data_type(data.dtype, "x has dtype")
+    if out is None:
+        return row.result_of(source) if dtype is None else result_type(source, dtype)
+    if not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
+        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
+    return result_type(source, dtype, out.dtype)
+
+
+def _mask(where: Any, shape: tuple[int, ...]) -> Array | None:
+    """Return the mask that `where` is, of the shape of the data; None for all of it."""
+    mask, _ = as_array(where, "where")
+    check_mask(mask.dtype, mask.shape, shape)
+    if mask.ndim == 0 and mask:
+        return None
+    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
+
+
+def _direct(
     out: Array,
     data: Array,
+    mask: Array | None,
     axes: tuple[int, ...] | None,
     keepdims: bool,
-    code: int,
     checked: bool,
-) -> None:
+) -> Array | None:
+    """Check `out`; return it if the core can write there, else None."""
     all_axes = tuple(range(data.ndim)) if axes is None else axes
     shape = reduced_shape(data.shape, all_axes, keepdims)
     if out.shape != shape:
@@ -265,8 +355,6 @@ def _reduce_into(
         and out.dtype.isnative
         and not checked
         and not np.may_share_memory(out, data)
+        and (mask is None or not np.may_share_memory(out, mask))
     )
-    direct_out = out if direct else None
-    result = reduce_array(row, data, "x", axes, keepdims, code, checked, direct_out)
-    if result is not out:
-        out[...] = result
+    return out if direct else None

@@ -1,7 +1,7 @@
 """ONNX's face: its operators as functions of arrays, without onnx.
 
-May import arrays, element_types, errors, functions, labels, reductions and spec.rules
-only.
+May import arrays, element_types, errors, functions, labels, reductions, spec.rules and
+the native core only.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from halfulp import _core
 from halfulp.arrays import as_array, is_dask_array
 from halfulp.element_types import element_type
 from halfulp.errors import ArgumentError, AxesError
-from halfulp.functions import NO_DASK, SAME_TYPE, reduce_array, reduce_lazily
+from halfulp.functions import NO_DASK, reduce_lazily
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import SUM_SQUARE, Reduction
-from halfulp.spec.rules import axes_error, check_flag, reduced_axes
+from halfulp.spec.rules import (
+    axes_error,
+    check_flag,
+    is_sequence_of_axes,
+    reduced_axes,
+)
 
 _AXES = "a sequence of int or a 1-D array of int64"
 
@@ -34,7 +40,7 @@ def reduce_sum_square(
     Parameters
     ----------
     data : array_like
-        As for `sum_square`, but of no small dtype.
+        As for `sum_square`, but of no small dtype and no masked array.
     axes : sequence of int or array of int64, 1-D, optional
         Each in [-r, r-1], r the rank of `data`; the same axis twice counts
         once. None and an empty sequence are the same.
@@ -107,20 +113,20 @@ def reduce_as_onnx(
             return reduce_as_onnx(row, inner, axes, 0, 1, split_every)
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
-    element_type(array.dtype, "data has dtype")
+    kind = element_type(array.dtype, "data has dtype")
     if lazy:
-        return reduce_lazily(
-            row, data, "data", normal, keep, SAME_TYPE, "wrap", split_every
-        )
+        return reduce_lazily(row, data, "data", normal, keep, kind, "wrap", split_every)
     if split_every is not None:
         raise ArgumentError(NO_DASK.format("data"))
-    result = reduce_array(row, array, "data", normal, keep)
+    result = _core.reduce(
+        row.name, array, normal, keep, kind.code, False, None, None, True, False
+    )
     return result if restore is None else restore(result)
 
 
 def _axes_list(axes: Any) -> list[int]:
     """The axes of the ONNX face: a sequence, or a 1-D tensor of int64."""
-    if isinstance(axes, list | tuple):
+    if is_sequence_of_axes(axes):
         return list(axes)
     tensor, _ = as_array(axes, "axes")
     if tensor.ndim == 0:

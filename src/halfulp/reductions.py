@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from halfulp.element_types import ELEMENT_TYPES
+from halfulp.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from halfulp.errors import ModelError
 
 Term = Literal["square", "value"]
@@ -95,6 +95,18 @@ class Reduction:
     def newest(self) -> OperatorVersion:
         """The newest version."""
         return self.versions[-1]
+
+    def result_of(self, source: ElementType) -> ElementType:
+        """Return the type of results of data of a type, if no other is asked for.
+
+        As NumPy has it: of floats the same; of integers 64 bits or, where the finish
+        leaves no integer, double.
+        """
+        if source.kind == "float":
+            return source
+        if self.finish != "none":
+            return BY_NAME["double"]
+        return BY_NAME["int64" if source.is_signed else "uint64"]
 
     def version_for(self, opset: int) -> OperatorVersion:
         """Return the newest version that an opset of the domain ``""`` allows.

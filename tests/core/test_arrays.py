@@ -16,21 +16,21 @@ import halfulp
 from foreign import Exporter, Foreign
 from halfulp import _core
 from halfulp.arrays import as_array
-from oracle import BFLOAT16, SMALL, TYPES, assert_same_bits, expected
+from oracle import BFLOAT16, SMALL, TYPES, assert_same_bits, expected, sum_dtype
 
 
 @pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
 def test_a_foreign_array_gives_a_foreign_result(dtype: np.dtype) -> None:
     x = np.arange(24).reshape(2, 3, 4).astype(dtype)
-    for face, axis, keepdims in (
-        (halfulp.sum_square, 1, False),
-        (halfulp.reduce_sum_square, [1], True),
+    for face, axis, keepdims, kind in (
+        (halfulp.sum_square, 1, False, sum_dtype(dtype)),
+        (halfulp.reduce_sum_square, [1], True, dtype),
     ):
         if dtype in SMALL and face is halfulp.reduce_sum_square:
             continue
         result = face(Foreign(x), axis)
         assert isinstance(result, Foreign)
-        assert_same_bits(result.array, expected(x, 1, keepdims=keepdims))
+        assert_same_bits(result.array, expected(x, 1, kind, keepdims))
     assert halfulp.sum_square(Foreign(x)).array.shape == ()
 
 
@@ -286,11 +286,16 @@ def test_the_core_refuses_what_would_corrupt_memory() -> None:
     x = np.ones((2, 3))
     for axes in ((2,), (-1,)):
         with pytest.raises(ValueError, match="axis out of range"):
-            _core.reduce("sum_square", x, axes, False, 11, False, None)
+            _core.reduce("sum_square", x, axes, False, 11, False, None, None, True, False)
     with pytest.raises(TypeError, match="no such pair"):
-        _core.reduce("sum_square", x, None, False, 6, False, None)
+        _core.reduce("sum_square", x, None, False, 6, False, None, None, True, False)
     with pytest.raises(TypeError, match="no such element type"):
-        _core.reduce("sum_square", x.astype("c8"), None, False, 6, False, None)
+        _core.reduce(
+            "sum_square", x.astype("c8"), None, False, 6, False, None, None, True, False
+        )
     for out in (np.ones(3), np.ones(2, np.float32), np.ones((2, 2))[:, 0]):
         with pytest.raises(ValueError, match="out does not fit"):
-            _core.reduce("sum_square", x, (1,), False, 11, False, out)
+            _core.reduce("sum_square", x, (1,), False, 11, False, out, None, True, False)
+    for mask in (np.ones(x.shape), np.ones(x.shape[:1], bool), np.ones((9, 9), bool)):
+        with pytest.raises(ValueError, match="mask does not fit"):
+            _core.reduce("sum_square", x, None, False, 11, False, None, mask, True, False)

@@ -40,6 +40,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "dtype of integers": lambda v: halfulp.sum_square(X.astype("i8"), dtype=v),
     "out": lambda v: halfulp.sum_square(X, out=v),
     "keepdims": lambda v: halfulp.sum_square(X, keepdims=v),
+    "where": lambda v: halfulp.sum_square(X, where=v),
     "overflow": lambda v: halfulp.sum_square(X, overflow=v),
     "split_every": lambda v: halfulp.sum_square(X, split_every=v),
     "data": lambda v: halfulp.reduce_sum_square(v),

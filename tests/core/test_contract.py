@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from collections import UserList, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +20,16 @@ import pytest
 import halfulp
 from halfulp.conformance.cases import hard_rows
 from halfulp.spec.rules import normalize_axes
-from oracle import FLOATS, TYPES, assert_same_bits, bits, expected, from_bits
+from oracle import (
+    FLOATS,
+    SMALL,
+    TYPES,
+    assert_same_bits,
+    bits,
+    expected,
+    from_bits,
+    sum_dtype,
+)
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -62,6 +72,35 @@ def test_3_axes_of_another_rank_or_type_are_errors(axes: object, message: str) -
         halfulp.reduce_sum_square(X, axes)
 
 
+@pytest.mark.parametrize("kind", [list, tuple, deque, UserList], ids=lambda t: t.__name__)
+def test_3_axes_are_any_sequence_the_empty_one_too(kind: type) -> None:
+    for axes in ([], [1], [0, -1]):
+        given = kind(axes)
+        want = expected(X, tuple(axes) or None, keepdims=True)
+        assert_same_bits(halfulp.reduce_sum_square(X, given), want)
+        same = tuple(axes)
+        assert_same_bits(halfulp.sum_square(X, given), expected(X, same))
+        assert (halfulp.exact_sum_square(X, given) == expected(X, same)).all()
+        state = halfulp.SumSquare("float", expected(X, same).shape).update(X, given)
+        assert_same_bits(state.result(), expected(X, same)[()])
+        assert halfulp.onnx.infer_shape(X.shape, given) == want.shape
+
+
+@pytest.mark.parametrize("axes", [range(0), range(2), range(2, -1, -2)], ids=str)
+def test_3_axes_may_be_a_range(axes: range) -> None:
+    want = expected(X, tuple(axes) or None, keepdims=True)
+    assert_same_bits(halfulp.reduce_sum_square(X, axes), want)
+    assert_same_bits(halfulp.sum_square(X, axes), expected(X, tuple(axes)))
+
+
+@pytest.mark.parametrize(
+    "axis", ["01", b"01", "", b"", 1.0, {0}, np.array([0, 1])], ids=repr
+)
+def test_3_other_things_are_no_axes_for_numpy(axis: object) -> None:
+    with pytest.raises(halfulp.AxesError, match=r"axis .* is not an integer"):
+        halfulp.sum_square(X, axis)
+
+
 @pytest.mark.parametrize("flag", ["keepdims", "noop_with_empty_axes"])
 @pytest.mark.parametrize("value", [0.0, 1.0, None, "1"])
 def test_4_flags_are_integers(flag: str, value: object) -> None:
@@ -72,9 +111,10 @@ def test_4_flags_are_integers(flag: str, value: object) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_6_an_empty_sum_is_positive_zero_for_numpy_too(dtype: np.dtype) -> None:
     x = np.zeros((2, 0, 4), dtype)
-    assert_same_bits(halfulp.sum_square(x), dtype.type(0))
-    assert_same_bits(halfulp.sum_square(x, 1), np.zeros((2, 4), dtype))
-    assert_same_bits(halfulp.sum_square(x, 2), np.zeros((2, 0), dtype))
+    sums = sum_dtype(dtype)
+    assert_same_bits(halfulp.sum_square(x), sums.type(0))
+    assert_same_bits(halfulp.sum_square(x, 1), np.zeros((2, 4), sums))
+    assert_same_bits(halfulp.sum_square(x, 2), np.zeros((2, 0), sums))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -187,12 +227,13 @@ def test_8_status_flags_are_put_back() -> None:
 
 
 def test_9_integers_are_exact_modulo_2_to_the_n() -> None:
-    assert (
-        halfulp.sum_square(np.array([70000, 70000], np.int32))
-        == 9_800_000_000 % 2**32 - 0
-    )
+    two = np.array([70000, 70000], np.int32)
+    assert halfulp.reduce_sum_square(two) == 9_800_000_000 % 2**32
+    assert halfulp.sum_square(two, dtype=np.int32) == 9_800_000_000 % 2**32
+    assert halfulp.sum_square(two) == 9_800_000_000
     assert halfulp.sum_square(np.array([94906267, 3], np.int64)) == 9007199515875298
-    assert halfulp.sum_square(np.array([46341, 2], np.int32)) == -2147479011
+    low = halfulp.sum_square(np.array([46341, 2], np.int32), dtype=np.int32)
+    assert low == -2147479011
     assert halfulp.sum_square(np.array([2**32 - 1, 1], np.uint64)) == (2**32 - 1) ** 2 + 1
 
 
@@ -201,7 +242,8 @@ def test_9_the_opt_in_raises_instead_of_wrapping() -> None:
     with pytest.raises(
         OverflowError, match="exact sum of squares is 2147488285; int32 cannot hold it"
     ):
-        halfulp.sum_square(x, overflow="raise")
+        halfulp.sum_square(x, dtype=np.int32, overflow="raise")
+    assert halfulp.sum_square(x, overflow="raise") == 2147488285
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -262,3 +304,19 @@ def test_13_small_types_are_those_of_numpys_face_alone(dtype: str) -> None:
 
 def test_normalized_axes_are_sorted_and_distinct() -> None:
     assert normalize_axes([2, -3, 2], 3, repeated="merge") == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
+def test_13_results_have_the_types_of_numpys(dtype: np.dtype) -> None:
+    x = np.ones((2, 3), dtype)
+    want = dtype if dtype in FLOATS else np.sum(x).dtype
+    assert want in (*FLOATS, np.int64, np.uint64)
+    for axis in (None, 0, (), (0, 1)):
+        for keepdims in (False, True):
+            result = halfulp.sum_square(x, axis, keepdims=keepdims)
+            assert result.dtype == want
+            assert type(result) is (np.ndarray if np.ndim(result) else want.type)
+    for kind in FLOATS if dtype in FLOATS else TYPES:
+        assert halfulp.sum_square(x, dtype=kind).dtype == kind
+    if dtype in TYPES:
+        assert halfulp.reduce_sum_square(x).dtype == dtype

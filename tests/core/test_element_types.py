@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import onnx
 import pytest
 
 from halfulp.element_types import (
+    BY_NAME,
     ELEMENT_TYPES,
     FLOAT_TYPES,
     SMALL_TYPES,
@@ -18,6 +20,7 @@ from halfulp.element_types import (
 )
 from halfulp.exact import round_exact
 from halfulp.files.stored_types import STORED_TYPES, StoredType
+from halfulp.reductions import SUM_SQUARE
 
 ALL = (*ELEMENT_TYPES, *SMALL_TYPES)
 
@@ -70,7 +73,15 @@ def test_names_in_safetensors_are_those_of_its_package() -> None:
 
 @by_name(ALL)
 def test_wider_types_hold_all_values(type_: ElementType) -> None:
-    for bits in (32, 64):
-        wide = widened(type_, bits)
-        assert wide is type_ or wide.dtype.itemsize == bits // 8
-        assert np.can_cast(type_.dtype, wide.dtype) or wide is type_
+    wide = widened(type_)
+    assert wide is type_ or wide.dtype.itemsize == 4
+    assert np.can_cast(type_.dtype, wide.dtype) or wide is type_
+
+
+@by_name(ALL)
+def test_results_have_the_types_of_numpys(type_: ElementType) -> None:
+    result = SUM_SQUARE.result_of(type_)
+    dtype = np.sum(np.empty(0, type_.dtype)).dtype if type_.kind == "integer" else None
+    assert result.dtype == (dtype or type_.dtype)
+    mean = replace(SUM_SQUARE, finish="mean").result_of(type_)
+    assert mean is (result if type_.kind == "float" else BY_NAME["double"])

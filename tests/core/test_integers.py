@@ -10,14 +10,8 @@ import pytest
 
 import halfulp
 from halfulp.exact import round_exact
-from oracle import (
-    FLOATS,
-    INTEGERS,
-    SMALL,
-    assert_same_bits,
-    assert_sum_square,
-    expected,
-)
+from oracle import FLOATS, INTEGERS, SMALL, assert_same_bits, assert_sum_square
+from oracle import expected_sum_square as expected
 
 ALL = SMALL + INTEGERS
 by_small = pytest.mark.parametrize("dtype", SMALL, ids=str)

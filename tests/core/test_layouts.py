@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -13,14 +14,17 @@ import halfulp
 from layouts import INTEGER_TYPES, strided_arrays
 from memory import bytes_left
 from oracle import (
+    FLOATS,
+    INTEGERS,
     SMALL,
     TYPES,
     assert_same_bits,
     assert_sum_square,
     bits,
-    expected,
     from_bits,
+    sum_dtype,
 )
+from oracle import expected_sum_square as expected
 
 
 @given(x=strided_arrays(TYPES + SMALL), data=st.data(), keepdims=st.booleans())
@@ -97,6 +101,29 @@ def test_read_only_and_overlapping_views_are_read() -> None:
     assert_same_bits(halfulp.sum_square(windows, 1), expected(np.array(windows), 1))
 
 
+@pytest.mark.parametrize(
+    "axis", [None, (1, 2), (0, 2), (1, 3), (1, 2, 3), (0, 1, 2)], ids=str
+)
+@pytest.mark.parametrize("dtype", [*TYPES, *SMALL], ids=str)
+def test_short_rows_are_joined(dtype: np.dtype, axis: Any) -> None:
+    rng = np.random.default_rng(3)
+    whole = rng.integers(0, 2 if dtype.kind == "b" else 12, (3, 4000, 4, 5)).astype(dtype)
+    x = whole[:, :, 1:3, :3]
+    where = rng.random((3, 4000, 2, 1)) < 0.5
+    integers = np.square(x.astype(np.int64))
+    sums = np.float64 if dtype in FLOATS else sum_dtype(dtype)
+    for mask in (True, where):
+        want = np.sum(integers, axis=axis, where=mask).astype(sums)
+        assert_sum_square(want, x, axis, where=mask, dtype=sums)
+        if dtype in INTEGERS:
+            checked = halfulp.sum_square(x, axis, where=mask, overflow="raise")
+            assert_same_bits(checked, want)
+    if dtype in TYPES:
+        want = np.sum(integers, axis=axis).astype(sums)
+        state = halfulp.SumSquare(dtype, want.shape).update(x, axis)
+        assert_same_bits(state.result(sums), want)
+
+
 def test_more_than_2_to_the_31_elements_in_memory() -> None:
     n = 2**31 + 9
     x = np.zeros(n, np.float16)  # pages of zeros, not kept in memory
@@ -107,8 +134,8 @@ def test_more_than_2_to_the_31_elements_in_memory() -> None:
 def test_more_than_2_to_the_31_elements_broadcast() -> None:
     n = 2**31 + 9
     ones = np.broadcast_to(np.int32(1), (n,))
-    assert halfulp.sum_square(ones, dtype=np.int64) == n
-    assert halfulp.sum_square(ones) == n - 2**32
+    assert halfulp.sum_square(ones) == n
+    assert halfulp.sum_square(ones, dtype=np.int32) == n - 2**32
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")

@@ -130,7 +130,8 @@ def _refused(face: Callable[[Any], Any], x: Any, start: str, way: str) -> None:
     [
         (lambda: Forwarding(X), f"a {HERE}.Forwarding", "unit squared)"),
         (lambda: X.view(Subclass), f"a {HERE}.Subclass", "unit squared)"),
-        (lambda: np.ma.masked_array(X, X > 1), "a numpy.MaskedArray", "its filled(0)"),
+        (lambda: np.ma.masked_array(_matrix()), "a numpy.MaskedArray", "its filled(0)"),
+        (lambda: np.ma.masked, "a numpy.MaskedConstant", "its filled(0)"),
         (_matrix, "a numpy.matrix", "pass numpy.asarray() of it"),
         (Sparse, f"a {HERE}.Sparse", "pass its toarray()"),
         (Table, f"a {HERE}.Table", "pass its to_numpy()"),
@@ -183,6 +184,15 @@ def test_it_is_refused_in_nested_sequences_and_containers_too(
         face(make())
     assert str(caught.value).startswith(f"{name} holds {kind}")
     assert str(caught.value).endswith(way)
+
+
+@by_face
+def test_masks_are_kept_or_refused(name: str, face: Callable[[Any], Any]) -> None:
+    x = np.ma.masked_array(X, X > 1)
+    if face is halfulp.sum_square:
+        assert face(x) == 1
+    else:
+        _refused(face, x, f"{name} is a numpy.MaskedArray", "its filled(0)")
 
 
 @pytest.mark.parametrize("face", [halfulp.exact_sum_square, _state, _model])

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import halfulp
-from oracle import FLOATS, INTEGERS, TYPES, assert_same_bits, expected
+from oracle import FLOATS, INTEGERS, TYPES, assert_same_bits
+from oracle import expected_sum_square as expected
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -244,10 +245,15 @@ def test_an_overflow_error_tells_the_index_of_the_output(
     state = halfulp.SumSquare("int32", halfulp.sum_square(x, axis, keepdims=False).shape)
     state.update(x, axis)
     for layout in (x, np.asfortranarray(x), x[::-1][::-1].astype(">i4")):
-        for out in (None, np.empty_like(halfulp.sum_square(x, axis, keepdims=keepdims))):
+        for out in (None, halfulp.sum_square(x, axis, dtype="i4", keepdims=keepdims)):
             with pytest.raises(halfulp.SumOverflowError, match=where):
                 halfulp.sum_square(
-                    layout, axis, keepdims=keepdims, overflow="raise", out=out
+                    layout,
+                    axis,
+                    dtype="i4",
+                    keepdims=keepdims,
+                    overflow="raise",
+                    out=None if out is None else np.array(out),
                 )
     if not keepdims:
         with pytest.raises(halfulp.SumOverflowError, match=where):
@@ -262,7 +268,9 @@ STATE = halfulp.SumSquare("float")
     [
         ("x", halfulp.sum_square, (np.ones(3, "c8"),)),
         ("x", halfulp.sum_square, ([[1], [1, 2]],)),
-        ("x", halfulp.sum_square, (np.ma.masked_array([1.0]),)),
+        ("where", halfulp.sum_square, (X, None, {"where": [1]})),
+        ("where", halfulp.sum_square, (X, None, {"where": np.ones(3, bool)})),
+        ("out", halfulp.sum_square, (np.ma.ones(3), None, {"out": np.empty(())})),
         ("dtype", halfulp.sum_square, (X, None, {"dtype": "int8"})),
         ("dtype", halfulp.sum_square, (X, None, {"dtype": "int32"})),
         ("out", halfulp.sum_square, (X, None, {"out": np.empty((), np.int32)})),

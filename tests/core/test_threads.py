@@ -353,7 +353,7 @@ def test_checked_overflow_in_a_thread_is_an_error_of_the_call() -> None:
                 halfulp.SumOverflowError, match=r"output \[40\] is .*int32 cannot hold it"
             ),
         ):
-            halfulp.sum_square(x, 1, overflow="raise")
+            halfulp.sum_square(x, 1, dtype=np.int32, overflow="raise")
 
 
 def test_checked_overflow_ends_a_long_call_whichever_thread_finds_it() -> None:

@@ -37,10 +37,18 @@ def test_a_tensor_gives_a_tensor_of_its_type(name: str) -> None:
     x = _tensor(name)
     result = halfulp.sum_square(x, 1)
     assert isinstance(result, torch.Tensor)
-    assert result.dtype == x.dtype
+    of_sums = {"int32": torch.int64, "uint32": torch.uint64}.get(name, x.dtype)
+    assert result.dtype == of_sums
     want = torch.from_numpy(SQUARES).to(x.dtype)
-    assert torch.equal(result, want)
+    assert torch.equal(result, want.to(of_sums))
     assert torch.equal(halfulp.reduce_sum_square(x, [1], keepdims=0), want)
+
+
+def test_masks_may_be_tensors() -> None:
+    x = _tensor("float32")
+    result = halfulp.sum_square(x, (0, 1), where=x > 1)
+    assert isinstance(result, torch.Tensor)
+    assert torch.equal(result, torch.where(x > 1, x * x, 0).sum((0, 1)))
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -89,6 +97,7 @@ def test_a_jax_array_gives_a_jax_array_of_its_type(name: str) -> None:
     x = _jax(name)
     result = halfulp.sum_square(x, 1)
     assert isinstance(result, jax.Array)
-    assert result.dtype == x.dtype
-    dtype = ml_dtypes.bfloat16 if name == "bfloat16" else name
+    wide = {"int32": "int64", "uint32": "uint64"}.get(name, name)
+    assert result.dtype == wide
+    dtype = ml_dtypes.bfloat16 if name == "bfloat16" else wide
     assert np.array_equal(np.asarray(result), SQUARES.astype(dtype))

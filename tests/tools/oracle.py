@@ -28,9 +28,9 @@ SMALL = [*map(np.dtype, ("bool", "int8", "int16", "uint8", "uint16"))]
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of sums: of small integers that of NumPy's, else of the elements."""
+    """The dtype of sum_square's results: that of NumPy's sums."""
     native = dtype.newbyteorder("=")
-    return np.sum(np.empty(0, native)).dtype if native in SMALL else native
+    return native if native in FLOATS else np.sum(np.empty(0, native)).dtype
 
 
 def expected(
@@ -39,8 +39,8 @@ def expected(
     dtype: Any = None,
     keepdims: bool = False,
 ) -> np.ndarray:
-    """The right result by the oracle, of `dtype` (default: that of `sum_square`)."""
-    dtype = np.dtype(dtype or sum_dtype(x.dtype))
+    """The right result by the oracle, of `dtype` (default: that of the elements)."""
+    dtype = np.dtype(dtype or x.dtype.newbyteorder("="))
     exact = exact_sum_square(x, axis)
     result = np.empty(np.shape(exact), dtype=dtype)
     for index in np.ndindex(result.shape):
@@ -51,6 +51,16 @@ def expected(
         shape = [1 if i in normal else n for i, n in enumerate(x.shape)]
         result = result.reshape(shape)
     return result
+
+
+def expected_sum_square(
+    x: np.ndarray,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+) -> np.ndarray:
+    """What sum_square should give: as `expected`, by default of the dtype of sums."""
+    return expected(x, axis, dtype or sum_dtype(x.dtype), keepdims)
 
 
 def assert_same_bits(got: Any, want: Any) -> None:

@@ -105,7 +105,7 @@ def _whole(type_: ElementType) -> StoredType:
         type_.numpy_name,
         _SAFETENSORS[type_.name],
         8 * type_.dtype.itemsize,
-        widened(type_, 32),
+        widened(type_),
     )
 
 

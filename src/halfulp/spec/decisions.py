@@ -115,9 +115,9 @@ DECISIONS = (
     ),
     Decision(
         "The result",
-        "It has the type of the data, unless `sum_square` was given another, and is a "
-        "new array in C order that shares no memory with the data, which are never "
-        "written.",
+        "It has the type of the data; of `sum_square` the one asked for, or of NumPy's "
+        "sums: 64 bits for integers. It is a new array in C order that shares no memory "
+        "with the data, which are never written.",
         "A caller may then change either without thinking of the other.",
     ),
     Decision(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from halfulp.errors import (
     shown,
 )
 from halfulp.reductions import OperatorVersion
+
+# Sequences that are no list of axes.
+_NO_AXES = (str, bytes, bytearray, memoryview)
 
 # A size, or what stands for one that is not known: a name or None.
 _Size = TypeVar("_Size", int, int | str | None)
@@ -128,6 +131,52 @@ def normalize_axes(
             raise AxesError(f"{where}axis {axis} is given twice; allowed: each axis once")
         found.add(axis)
     return tuple(sorted(found))
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """Return the axes that `axis` of NumPy's face names, normalized.
+
+    None means all, a sequence each in it, anything else one axis.
+
+    Raises
+    ------
+    AxesError
+        As `normalize_axes`.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    alone = isinstance(axis, int) or not is_sequence_of_axes(axis)
+    given = (axis,) if alone else axis
+    return normalize_axes(given, rank, repeated="raise")
+
+
+def is_sequence_of_axes(axes: object) -> bool:
+    """Tell whether axes are a sequence of Python's, not an array and no text."""
+    return isinstance(axes, tuple | list) or (
+        isinstance(axes, Sequence) and not isinstance(axes, _NO_AXES)
+    )
+
+
+def check_mask(
+    dtype: np.dtype[Any], shape: tuple[int, ...], data_shape: tuple[int, ...]
+) -> None:
+    """Raise unless `where` of a dtype and a shape tells which elements count.
+
+    Raises
+    ------
+    UnsupportedTypeError, ArgumentError
+        If it is not of bool, or its shape does not broadcast to that of the data.
+    """
+    if dtype.kind != "b":
+        raise UnsupportedTypeError(f"where has dtype {dtype}; allowed: bool")
+    fits = len(shape) <= len(data_shape) and all(
+        n in (1, size) for n, size in zip(shape[::-1], data_shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ArgumentError(
+            f"where has shape {shape}; allowed: one that broadcasts to {data_shape}, "
+            "the shape of x"
+        )
 
 
 def reduced_axes(

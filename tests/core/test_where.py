@@ -1,0 +1,366 @@
+"""Elements that do not count: `where`, of any strides, and masked arrays of numpy.ma."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas
+import pytest
+import xarray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import halfulp
+from halfulp import ArgumentError, AxesError, UnsupportedTypeError
+from layouts import strided_arrays
+from memory import bytes_left
+from oracle import (
+    FLOATS,
+    SMALL,
+    TYPES,
+    arrays,
+    assert_same_bits,
+    assert_sum_square,
+    configuration,
+    expected_sum_square,
+)
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def left(x: np.ndarray, where: Any) -> np.ndarray:
+    """A copy in which what does not count is 0."""
+    x = np.array(x, x.dtype.newbyteorder("="))
+    x[~np.broadcast_to(np.asarray(where), x.shape)] = 0
+    return x
+
+
+def some(rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of a type, of all magnitudes."""
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    return arrays(rng, dtype, shape)
+
+
+@pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((70_000,), None),
+        ((300, 70), 0),
+        ((300, 70), 1),
+        ((2000, 3), 0),
+        ((2000, 3), 1),
+        ((6, 50, 40), (0, 2)),
+        ((6, 50, 40), 1),
+        ((9, 8), ()),
+    ],
+    ids=str,
+)
+def test_what_does_not_count_is_as_if_it_were_0(
+    rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], axis: Any
+) -> None:
+    x = some(rng, dtype, shape)
+    where = rng.random(shape) < 0.5
+    want = expected_sum_square(left(x, where), axis)
+    assert_sum_square(want, x, axis, where=where)
+    swapped = x.astype(x.dtype.newbyteorder()) if dtype not in FLOATS[:1] else x
+    for values, mask in itertools.product(
+        (x, np.asfortranarray(x), swapped),
+        (
+            np.asfortranarray(where),
+            np.repeat(where, 3, axis=-1)[..., ::3],
+            np.ascontiguousarray(where[::-1])[::-1],
+        ),
+    ):
+        for threads in (1, 4):
+            with configuration("portable", threads):
+                assert_same_bits(halfulp.sum_square(values, axis, where=mask), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.uint8], ids=str)
+def test_masks_are_broadcast(rng: np.random.Generator, dtype: Any) -> None:
+    x = some(rng, np.dtype(dtype), (30, 40, 3))
+    for shape in ((), (1,), (3,), (1, 3), (40, 1), (40, 3), (30, 1, 1), (30, 40, 1)):
+        where = np.asarray(rng.random(shape) < 0.5)
+        for axis in (None, 0, 1, 2, (0, 1), (0, 2), (1, 2)):
+            want = expected_sum_square(left(x, where), axis)
+            assert_same_bits(halfulp.sum_square(x, axis, where=where), want)
+            kept = halfulp.sum_square(x, axis, keepdims=True, where=where)
+            want = expected_sum_square(left(x, where), axis, keepdims=True)
+            assert_same_bits(kept, want)
+    assert_same_bits(halfulp.sum_square(x, where=True), halfulp.sum_square(x))
+    assert_same_bits(halfulp.sum_square(x, where=np.True_), halfulp.sum_square(x))
+    assert halfulp.sum_square(x, where=False) == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_layout_of_data_and_mask(data: st.DataObject) -> None:
+    x = data.draw(strided_arrays(types=[*TYPES, *SMALL]))
+    axis = data.draw(st.sets(st.integers(0, max(0, x.ndim - 1)), max_size=x.ndim))
+    axes = tuple(axis) if x.ndim else None
+    # Of as many axes as the data or fewer, each of its length or 1, in any order.
+    rank = data.draw(st.integers(0, x.ndim))
+    alone = data.draw(st.tuples(*[st.booleans()] * rank))
+    steps = data.draw(st.tuples(*[st.sampled_from([1, 2, -1, -3])] * rank))
+    order = data.draw(st.permutations(range(rank)))
+    lengths = x.shape[x.ndim - rank :]
+    shape = [1 if one else n for one, n in zip(alone, lengths, strict=True)]
+    held = [abs(step) * n for step, n in zip(steps, shape, strict=True)]
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    # Of bools any byte but 0 is true.
+    bytes_ = rng.choice(np.uint8([0, 0, 1, 2, 255]), [held[i] for i in order])
+    mask = bytes_.view(bool).transpose(np.argsort(order)) if rank else bytes_.view(bool)
+    mask = mask[tuple(slice(None, None, step) for step in steps)]
+    truth = mask.view(np.uint8) != 0
+    want = expected_sum_square(left(x, truth), axes)
+    assert_same_bits(halfulp.sum_square(x, axes, where=mask), want)
+    with configuration("portable", 3):
+        assert_same_bits(halfulp.sum_square(x, axes, where=mask), want)
+    if np.dtype(x.dtype).kind == "f":
+        wide = halfulp.sum_square(x, axes, where=mask, dtype="f8")
+        assert_same_bits(wide, expected_sum_square(left(x, truth), axes, "f8"))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_nan_and_infinity_do_not_count_either(dtype: np.dtype) -> None:
+    for n in (1, 5, 100, 5000):
+        x = np.full(n, 3).astype(dtype)
+        for place in {0, n // 2, n - 1}:
+            for value in (np.nan, np.inf, -np.inf):
+                hard = x.copy()
+                hard[place] = value
+                where = np.arange(n) != place
+                for axes in ((n, 1), (1, n)):
+                    got = halfulp.sum_square(
+                        hard.reshape(axes), dtype="f8", where=where.reshape(axes)
+                    )
+                    assert got == 9 * (n - 1)
+                assert not np.isfinite(halfulp.sum_square(hard, where=~where))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_sums_of_nothing_are_positive_zero(dtype: np.dtype) -> None:
+    x = np.full((3, 50), -1 if dtype.kind != "u" else 1).astype(dtype)
+    where = np.array([[True], [False], [True]])
+    zero = expected_sum_square(np.zeros((1, 2), dtype), 1)
+    assert_same_bits(halfulp.sum_square(x, 1, where=where)[1:2], zero)
+    assert_same_bits(halfulp.sum_square(x, where=False), zero[0])
+    empty = np.empty((0, 3), dtype)
+    assert_same_bits(
+        halfulp.sum_square(empty, 0, where=[True, False, True]),
+        expected_sum_square(empty, 0),
+    )
+
+
+def test_ties_and_what_decides_them_are_told_apart() -> None:
+    # 2^24 + 1, a tie, and a term that is too small for any but the exact sum.
+    x = np.array([4096.0, 1.0, 2.0**-60], np.float32)
+    assert halfulp.sum_square(x) == 16777218
+    for where, want in (
+        ([True, True, False], 16777216),
+        ([True, False, True], 16777216),
+        ([False, True, True], 1),
+    ):
+        assert halfulp.sum_square(x, where=where) == want
+        wide = np.repeat(x[:, None], 400, 1)
+        got = halfulp.sum_square(wide, 0, where=np.array(where)[:, None])
+        assert (got == want).all()
+        y = np.array([2.0**30, 2.0**3.5, 2.0**-500])  # binary64
+        assert_same_bits(
+            halfulp.sum_square(y, where=where),
+            expected_sum_square(left(y, where))[()],
+        )
+
+
+def test_overflow_is_of_what_counts() -> None:
+    x = np.array([[2**31 - 1, 2**31 - 1], [3, 4]], np.int32)
+    kept = halfulp.sum_square(x, 0, dtype="i4", overflow="raise", where=[[False], [True]])
+    assert kept.tolist() == [9, 16]
+    with pytest.raises(
+        halfulp.SumOverflowError, match=rf"output \[1\] is {(2**31 - 1) ** 2}; int32"
+    ):
+        halfulp.sum_square(
+            x, 0, dtype="i4", overflow="raise", where=[[False, True], [True, False]]
+        )
+
+
+def test_out_takes_what_counts_though_it_lies_over_the_mask() -> None:
+    want = expected_sum_square(left(X, X % 2 == 1), 1)
+    out = np.empty((2, 4), np.float32)
+    assert halfulp.sum_square(X, 1, out=out, where=X % 2 == 1) is out
+    assert_same_bits(out, want)
+    strided = np.empty((2, 8), np.float32)[:, ::2]
+    assert halfulp.sum_square(X, 1, out=strided, where=X % 2 == 1) is strided
+    assert_same_bits(strided, want)
+    memory = np.zeros(X.size + 8, np.uint8)
+    mask = memory[: X.size].view(bool).reshape(X.shape)
+    mask[...] = X % 2 == 1
+    over = memory[:32].view(np.float32).reshape(2, 4)
+    assert_same_bits(halfulp.sum_square(X, 1, out=over, where=mask), want)
+    scalar = np.empty((), np.float64)
+    assert halfulp.sum_square(X, out=scalar, where=X < 2) is scalar
+    assert scalar == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "message"),
+    [
+        ([1, 0, 1, 1], UnsupportedTypeError, "where has dtype int64; allowed: bool"),
+        (1, UnsupportedTypeError, "where has dtype int64; allowed: bool"),
+        (X, UnsupportedTypeError, "where has dtype float32; allowed: bool"),
+        ([], UnsupportedTypeError, "where has dtype float64; allowed: bool"),
+        (None, UnsupportedTypeError, "where is a NoneType; allowed: a NumPy array"),
+        ("yes", UnsupportedTypeError, "where has dtype <U3; allowed: bool"),
+        ([[True], [1, 2]], UnsupportedTypeError, "where is not an array: "),
+        (
+            np.ma.masked_array([True], [True]),
+            UnsupportedTypeError,
+            "where is a numpy.MaskedArray; allowed: a NumPy array",
+        ),
+        (
+            pandas.DataFrame([True]),
+            UnsupportedTypeError,
+            "where is a pandas.DataFrame; allowed: a NumPy array",
+        ),
+        (
+            np.ones(3, bool),
+            ArgumentError,
+            "where has shape (3,); allowed: one that broadcasts to (2, 3, 4), the shape",
+        ),
+        (np.ones((1, 2, 3, 4), bool), ArgumentError, "where has shape (1, 2, 3, 4); all"),
+    ],
+    ids=str,
+)
+def test_a_mask_is_an_array_of_bool_that_broadcasts(
+    where: Any, error: type[Exception], message: str
+) -> None:
+    out = np.full((), 7, np.float32)
+    for x in (X, da.from_array(X), xarray.DataArray(X), pandas.Series(X[0, 0])):
+        if x is not X and "shape" in message and x.ndim < 3:
+            continue
+        with pytest.raises(error, match=f"^{re.escape(message)}") as caught:
+            halfulp.sum_square(x, where=where)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(error, match=re.escape(message)):
+        halfulp.sum_square(X, out=out, where=where)
+    assert out == 7
+    with pytest.raises(ArgumentError, match="where has shape"):
+        halfulp.sum_square(np.float32(3), where=[True])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_neither_data_nor_mask_is_copied() -> None:
+    x = np.ones((4096, 8192), np.float32)
+    where = np.zeros((4096, 8192), bool)
+    where[::2] = True
+    flipped = np.asfortranarray(where)
+    masked = np.ma.MaskedArray(x, where)
+    assert masked.mask is where or np.shares_memory(masked.mask, where)
+    with bytes_left(2**21):
+        totals = [
+            halfulp.sum_square(x, where=where),
+            halfulp.sum_square(x, where=flipped),
+            halfulp.sum_square(x, where=where[:, :1]),
+            halfulp.sum_square(x.T, where=where.T),
+            halfulp.sum_square(x[:, ::-1], where=where[:, ::-1]),
+            halfulp.sum_square(masked),
+        ]
+    assert totals == [2**24] * 6
+
+
+# --- Lazy arrays, and labels.
+
+
+def test_dask_arrays_take_masks_of_either_kind(rng: np.random.Generator) -> None:
+    for dtype in (*TYPES, *SMALL):
+        x = some(rng, dtype, (30, 7))
+        lazy = da.from_array(x, chunks=(7, 3))
+        for where in (rng.random((30, 7)) < 0.5, rng.random(7) < 0.5, np.bool(False)):
+            want = expected_sum_square(left(x, where), 0)
+            for mask in (where, da.from_array(np.asarray(where), chunks=4)):
+                got = halfulp.sum_square(lazy, 0, where=mask)
+                assert isinstance(got, da.Array)
+                assert_same_bits(got.compute(scheduler="sync"), want)
+    odd = halfulp.sum_square(lazy, where=lazy % 2 == 1)
+    assert odd.compute() == halfulp.sum_square(x, where=x % 2 == 1)
+    with pytest.raises(UnsupportedTypeError, match=r"^where is a dask.Array; .*compute"):
+        halfulp.sum_square(x, where=lazy % 2 == 1)
+    with pytest.raises(ArgumentError, match=r"^where is a Dask array with .* Mask"):
+        halfulp.sum_square(lazy, where=da.ma.masked_array(lazy == 1, lazy == 2))
+
+
+def test_labels_are_kept_with_masks() -> None:
+    where = X[0] % 2 == 1
+    frame = pandas.DataFrame(X[0], columns=list("abcd"))
+    got = halfulp.sum_square(frame, 0, where=where)
+    assert got.to_dict() == {"a": 0.0, "b": 107.0, "c": 0.0, "d": 179.0}
+    array = xarray.DataArray(X[0], dims=("x", "y"))
+    for labelled in (array, array.chunk(2)):
+        got = halfulp.sum_square(labelled, 1, where=where)
+        assert got.dims == ("x",)
+        assert got.values.tolist() == [10.0, 74.0, 202.0]
+
+
+# --- numpy.ma.
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("masked", ["some", "lines", "all", "no", "nomask"])
+def test_masked_arrays_are_summed_as_numpy_does(
+    masked: str, axis: Any, keepdims: bool
+) -> None:
+    mask: Any = {
+        "some": X % 3 == 1,
+        "lines": (X % 3 == 1) | (X < 12) & (X % 4 == 0) | (X >= 20),
+        "all": np.ones(X.shape, bool),
+        "no": np.zeros(X.shape, bool),
+        "nomask": np.ma.nomask,
+    }[masked]
+    x = np.ma.masked_array(X.copy(), mask, fill_value=5)
+    if masked == "some":
+        x.data[x.mask] = np.nan
+        x = x.copy(order="F")
+    want = np.sum(x * x, axis=axis, keepdims=keepdims)
+    if masked == "all" and axis is None and not keepdims:
+        assert want is np.ma.masked
+    got = halfulp.sum_square(x, axis, keepdims=keepdims)
+    assert type(got) is type(want)
+    if want is np.ma.masked:
+        assert got is want
+        return
+    np.testing.assert_array_equal(np.ma.getmaskarray(got), np.ma.getmaskarray(want))
+    filled = np.ma.filled(want, 0)
+    assert_same_bits(np.ma.filled(got, 0), filled)
+    if isinstance(want, np.ma.MaskedArray):
+        assert (got.mask is np.ma.nomask) == (want.mask is np.ma.nomask)
+        assert got.fill_value == want.fill_value
+
+
+def test_masked_integers_and_other_arguments() -> None:
+    x = np.ma.masked_array(np.int8([[3, 100], [4, 5]]), [[0, 1], [0, 0]])
+    assert halfulp.sum_square(x) == 50
+    assert halfulp.sum_square(x).dtype == np.int64
+    got = halfulp.sum_square(x, 0, dtype=np.float16)
+    assert (got.dtype, got.tolist()) == (np.float16, [25.0, 25.0])
+    big = np.ma.masked_array(np.int32([50000, 50000]), [True, False])
+    with pytest.raises(halfulp.SumOverflowError, match="2500000000; int32 cannot"):
+        halfulp.sum_square(big, dtype="i4", overflow="raise")
+    for arguments, message in (
+        ({"out": np.empty((), np.int64)}, "out is given with a masked array; allowed"),
+        ({"where": [True, False]}, "where is given with a masked array, which has its"),
+        ({"split_every": 2}, "split_every is given, x is no Dask array"),
+    ):
+        with pytest.raises(ArgumentError, match=f"^{message}"):
+            halfulp.sum_square(x, **arguments)
+    with pytest.raises(AxesError, match="axis 2 is out of range"):
+        halfulp.sum_square(x, 2)
+    with pytest.raises(UnsupportedTypeError, match="x has dtype complex64; allowed"):
+        halfulp.sum_square(x.astype("c8"))
