@@ -23,7 +23,7 @@ inline constexpr std::size_t kLaneBytes = 16;
 // nothing, whatever these hold, if they are fresh. Elements of a row lie side by side,
 // rows `row_stride` bytes apart. Layout::rows adds row i to enclosure i; Layout::columns adds
 // column j to enclosure j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
-// memory aligned to 64 bytes. Method::grid takes hi as given: each output's 3 * 2^(51 + g).
+// memory aligned to 64 bytes. Method::grid takes hi as given: each output's 2^(52 + g).
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Enclosures& enclosures, bool fresh,
                           void* scratch);

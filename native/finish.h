@@ -1,16 +1,20 @@
 // What becomes of a sum S before it is rounded: f(S), where f never decreases, so that the ends
 // of an enclosure of S go to the ends of one of f(S). Knows no term, no kernel and no format.
+// Proved in docs/exactness.md#finishes.
 // Includes nothing of halfulp.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace halfulp {
 
-enum class Finish { none };
+__extension__ typedef unsigned __int128 uint128;  // as in terms.h
+
+enum class Finish { none, mean, root };
 
 // An enclosure with its two numbers apart: |S - (s + t)| <= width, where s is s + t rounded to
-// binary64.
+// binary64. In fact it is less, by the slack of docs/exactness.md#rounding-both-ends.
 struct Interval {
   double s;
   double t;
@@ -50,9 +54,59 @@ inline Leading leading_of(const Digits& value) {
   return {m, value.exponent + 64 * top - zeros, sticky};
 }
 
-// A finish is a struct of its own: its name, whether f is anything but the identity, and f of a
-// sum of so many terms. `of` an interval around S, with the slack of results.h, is one around
-// f(S), with that slack too. `of` the digits of S decides what is left open, ties too.
+// The highest digit that is not 0, or -1.
+inline int highest_of(const std::uint64_t* digits, int size) {
+  int top = size - 1;
+  while (top >= 0 && digits[top] == 0) --top;
+  return top;
+}
+
+// Whether any of the first `count` digits is not 0.
+inline bool any_of_first(const std::uint64_t* digits, int count) {
+  return highest_of(digits, count) >= 0;
+}
+
+// s - a * b, where that is a number of binary64 and a * b within 8u of s: Dekker's product,
+// halves by Veltkamp; not finite where these overflow. Written out, as what this is compiled
+// for may have no fused operation.
+inline double rest_of_product(double s, double a, double b) {
+  constexpr double kSplit = 0x1.0000002p27;
+  const double a_scaled = a * kSplit;
+  const double a_high = a_scaled - (a_scaled - a);
+  const double a_low = a - a_high;
+  const double b_scaled = b * kSplit;
+  const double b_high = b_scaled - (b_scaled - b);
+  const double b_low = b - b_high;
+  const double p = a * b;
+  const double e = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
+  return (s - p) - e;
+}
+
+// The root of m, rounded down.
+inline std::uint64_t root_of(uint128 m) {
+  if (m < uint128{1} << 52) {
+    const auto small = static_cast<std::uint64_t>(m);
+    const auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(small)));
+    return root * root > small ? root - 1 : root;
+  }
+  const double estimate = std::sqrt(static_cast<double>(m));
+  std::uint64_t root = estimate < 0x1p64 ? static_cast<std::uint64_t>(estimate) : ~0ull;
+  // Within 2^12 of it; a step of Newton's brings it next to it, and it need not.
+  if (root != 0) {
+    const auto rest = static_cast<__int128>(m - uint128{root} * root);
+    const double step = std::floor(static_cast<double>(rest) / (2 * static_cast<double>(root)));
+    const double next = static_cast<double>(~0ull - root);
+    root += step > next ? ~0ull - root : static_cast<std::uint64_t>(static_cast<std::int64_t>(step));
+  }
+  while (uint128{root} * root > m) --root;
+  while (m - uint128{root} * root > 2 * uint128{root}) ++root;
+  return root;
+}
+
+// A finish is a struct of its own: its name, whether f is anything but the identity, whether
+// there is no f of no terms, and f of a sum of so many terms. `of` an interval around S is one
+// around f(S), with slack as it has; `near` is cheaper, and one up to 3u of it. `of` the digits of S decides what is left open, ties too.
+// `whole` makes a whole S, of digits that the least comes first of, f(S) rounded down.
 template <Finish finish>
 struct FinishOf;
 
@@ -60,8 +114,133 @@ template <>
 struct FinishOf<Finish::none> {
   static constexpr const char* kName = "none";
   static constexpr bool kChanges = false;
+  static constexpr bool kNeedsTerms = false;
   static Interval of(const Interval& sum, std::int64_t) { return sum; }
+  static Interval near(const Interval& sum, std::int64_t) { return sum; }
   static Leading of(const Digits& sum, std::int64_t) { return leading_of(sum); }
+  static void whole(std::uint64_t*, int, std::int64_t) {}
+};
+
+// S / n. Proved in docs/exactness.md#means.
+template <>
+struct FinishOf<Finish::mean> {
+  static constexpr const char* kName = "mean";
+  static constexpr bool kChanges = true;
+  static constexpr bool kNeedsTerms = true;
+
+  // For at most 2^53 terms.
+  static Interval of(const Interval& sum, std::int64_t terms) {
+    const auto n = static_cast<double>(terms);
+    const double inverse = 1 / n;
+    const double q = sum.s / n;
+    const double t = (rest_of_product(sum.s, q, n) + sum.t) * inverse;
+    const double s = q + t;
+    return {s, t - (s - q), sum.width * inverse};
+  }
+  static Interval near(const Interval& sum, std::int64_t terms) {
+    const auto n = static_cast<double>(terms);
+    const double q = sum.s / n;
+    return {q, 0, sum.width * (1 / n)};
+  }
+
+  static Leading of(const Digits& sum, std::int64_t terms) {
+    const int top = highest_of(sum.digits, sum.size);
+    if (top < 0) return {0, 0, false};
+    // Three digits leave 66 bits: n is below 2^63.
+    std::uint64_t three[3];
+    for (int i = 0; i < 3; ++i) three[i] = top + i < 2 ? 0 : sum.digits[top + i - 2];
+    const bool rest = divide(three, 3, terms);
+    Leading value = leading_of({three, 3, sum.exponent + 64 * (top - 2)});
+    value.sticky = value.sticky || rest || any_of_first(sum.digits, top - 2);
+    return value;
+  }
+
+  static void whole(std::uint64_t* digits, int size, std::int64_t terms) {
+    divide(digits, size, terms);
+  }
+
+ private:
+  // Divides in place; returns whether anything is left.
+  static bool divide(std::uint64_t* digits, int size, std::int64_t terms) {
+    const auto n = static_cast<std::uint64_t>(terms);
+    std::uint64_t rest = 0;
+    for (int i = size - 1; i >= 0; --i) {
+      const uint128 value = uint128{rest} << 64 | digits[i];
+      const uint128 quotient = rest == 0 ? digits[i] / n : value / n;  // below 2^64: rest < n
+      rest = static_cast<std::uint64_t>(value - quotient * n);
+      digits[i] = static_cast<std::uint64_t>(quotient);
+    }
+    return rest != 0;
+  }
+};
+
+// The square root of S. Proved in docs/exactness.md#roots.
+template <>
+struct FinishOf<Finish::root> {
+  static constexpr const char* kName = "root";
+  static constexpr bool kChanges = true;
+  static constexpr bool kNeedsTerms = false;
+
+  static Interval of(const Interval& sum, std::int64_t) {
+    const double q = std::sqrt(sum.s);
+    const double inverse = inverse_of(q);
+    const double t = (rest_of_product(sum.s, q, q) + sum.t) * (0.5 * inverse);
+    const double s = q + t;
+    return {s, t - (s - q), sum.width * inverse};
+  }
+  static Interval near(const Interval& sum, std::int64_t) {
+    const double q = std::sqrt(sum.s);
+    return {q, 0, sum.width * inverse_of(q)};
+  }
+
+  static Leading of(const Digits& sum, std::int64_t) {
+    const int top = highest_of(sum.digits, sum.size);
+    if (top < 0) return {0, 0, false};
+    // The leading 128 bits of three digits; 127, if the exponent would be odd.
+    std::uint64_t three[3];
+    for (int i = 0; i < 3; ++i) three[i] = top + i < 2 ? 0 : sum.digits[top + i - 2];
+    const int zeros = __builtin_clzll(three[2]);
+    uint128 m = (uint128{three[2]} << 64 | three[1]) << zeros;
+    if (zeros > 0) m |= three[0] >> (64 - zeros);
+    int exponent = sum.exponent + 64 * (top - 1) - zeros;
+    bool sticky = three[0] << zeros != 0 || any_of_first(sum.digits, top - 2);
+    if (exponent % 2 != 0) {
+      sticky = sticky || (m & 1) != 0;
+      m >>= 1;
+      ++exponent;
+    }
+    const std::uint64_t root = root_of(m);  // at least 2^63
+    return {root, exponent / 2, sticky || uint128{root} * root != m};
+  }
+
+  // For at most three digits.
+  static void whole(std::uint64_t* digits, int size, std::int64_t) {
+    const auto digit = [&](int i) { return i < size ? digits[i] : 0; };
+    const std::uint64_t third = digit(2);
+    // All but the lowest 2 * more bits give all but the lowest `more` bits of the root.
+    const int more = third == 0 ? 0 : (65 - __builtin_clzll(third)) / 2;
+    uint128 high = uint128{digit(1)} << 64 | digit(0);
+    if (more > 0) high = high >> 2 * more | uint128{third} << (128 - 2 * more);
+    uint128 root = root_of(high);
+    uint128 rest = high - root * root;
+    for (int i = more - 1; i >= 0; --i) {
+      rest = rest << 2 | (digit(0) >> 2 * i & 3);
+      root <<= 1;
+      if (rest > 2 * root) {
+        rest -= 2 * root + 1;
+        ++root;
+      }
+    }
+    for (int i = 0; i < size; ++i) {
+      digits[i] = static_cast<std::uint64_t>(root);
+      root = root >> 64;
+    }
+  }
+
+ private:
+  // Roots of binary64 are 0 or at least 2^-537, so that the sum is the root itself. Of an
+  // interval from 0 to w, w times this is more than the root of w.
+  static double inverse_of(double root) { return 1 / (root + 0x1p-600); }
 };
 
 // Calls call(FinishOf<finish>).
@@ -70,6 +249,10 @@ auto with_finish(Finish finish, Call call) {
   switch (finish) {
     case Finish::none:
       return call(FinishOf<Finish::none>());
+    case Finish::mean:
+      return call(FinishOf<Finish::mean>());
+    case Finish::root:
+      return call(FinishOf<Finish::root>());
   }
   __builtin_unreachable();
 }

@@ -7,16 +7,17 @@
 namespace halfulp {
 namespace {
 
-// Open outputs of a columns tile that lie this near share cache lines.
+// Open outputs of a columns tile that lie this near share cache lines; so do rows of together
+// as many elements.
 constexpr std::int64_t kNearColumns = 16;
+constexpr std::int64_t kNearElements = 32;
 
 // The method that sums are made by at first: the fastest that takes terms for exact where they
 // are, and has bits to spare for the output.
 Method first_method(Term term, const Format& input, const Format& output) {
   if (!input.is_float) return Method::residue;
-  if (is_exact(term, input.type, Type::float32) && output.precision <= 11) {
-    return Method::narrow;
-  }
+  const bool narrow = input.bytes == 2 && is_exact(term, input.type, Type::float32);
+  if (narrow && output.precision <= 11) return Method::narrow;
   const bool plain = is_exact(term, input.type, Type::float64) && output.precision <= 24;
   return plain ? Method::plain : Method::compensated;
 }
@@ -34,8 +35,7 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
       terms_(plan.reduced.count()),
       method_(first_method(request.term, input_format_, output_format_)),
       sums_exactly_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
-                    (!input_format_.is_float && output_format_.is_float &&
-                     !residues_are_sums(reader.memory_bytes()))),
+                    (needs_whole_sums() && !residues_are_sums(reader.memory_bytes()))),
       sums_(plan, request.term, request.input_type, method_, reader, schedule, parts),
       exact_outputs_(exact_outputs),
       results_(request.term, request.finish, terms_, output_format_),
@@ -75,13 +75,14 @@ void Ladder::refine(Method method, Place input, std::int64_t begin, std::int64_t
 
   const Enclosures& sums = workspace.sums;
   const Enclosures grids = workspace.grids + begin;
+  const int degree = facts_of(request_.term).degree;
   bool any = false;
   std::fill_n(grids.hi, end - begin, 0.0);
   for (std::int64_t i = begin; i < end; ++i) {
     int& g = workspace.exponents[i];
     if (workspace.open[i] && method != Method::narrow &&
-        grid_of(sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
-      workspace.grids.hi[i] = std::ldexp(3.0, 51 + g);
+        grid_of(degree, sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
+      workspace.grids.hi[i] = std::ldexp(1.0, 52 + g);
       any = true;
     }
   }
@@ -89,8 +90,7 @@ void Ladder::refine(Method method, Place input, std::int64_t begin, std::int64_t
     sums_.sum(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
     decide(method, begin, end, workspace, [&](std::int64_t i) {
       const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
-      return fits ? std::ldexp(1.0, facts_of(request_.term).degree * workspace.exponents[i])
-                  : 0.0;
+      return fits ? std::ldexp(1.0, degree * workspace.exponents[i]) : 0.0;
     });
   }
 
@@ -133,10 +133,13 @@ std::uint64_t Ladder::resolve(Place input, Workspace& workspace) const {
   std::uint64_t digits[kMostDigits] = {};
   exact_outputs_.add_output(input, digits, workspace);
   if (!input_format_.is_float && !output_format_.is_float) {
+    results_.finish_whole(digits, 3);
     const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
-    if (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0)) {
+    if (request_.checked &&
+        (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0))) {
       throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
     }
+    return digits[0];
   }
   return results_.of_exact_sum(input_format_, digits,
                                sum_format(request_.term, input_format_).digits);
@@ -154,12 +157,26 @@ void Ladder::sum_exactly(Place input, std::byte* output, std::int64_t n,
   }
 }
 
-// Sets results from residues of integers, which are their sums where floats are asked for.
+// Sets results from residues of integers, which are their sums where more of these counts.
 void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
   const std::uint64_t* const residues = workspace.sums.residue;
-  if (output_format_.is_float) {
+  if (needs_whole_sums()) {
+    if (output_format_.is_float && terms_ <= kMaxAdditions) {
+      // Both halves are numbers of binary64.
+      const Enclosures& sums = workspace.sums;
+      for (std::int64_t i = 0; i < n; ++i) {
+        sums.hi[i] = static_cast<double>(static_cast<std::int64_t>(residues[i] >> 32)) * 0x1p32;
+        sums.lo[i] = static_cast<double>(static_cast<std::int64_t>(residues[i] & 0xffffffff));
+        sums.bound[i] = 0;
+      }
+      auto* results = reinterpret_cast<std::byte*>(workspace.results);
+      if (!results_.of_tile(*rounder_, sums, n, results, workspace.open)) return;
+    } else {
+      std::fill_n(workspace.open, n, std::uint8_t{kOpen});
+    }
     for (std::int64_t i = 0; i < n; ++i) {
-      set_result(workspace, i, results_.of_digits({&residues[i], 1, 0}));
+      if (!workspace.open[i]) continue;
+      set_result(workspace, i, results_.of_exact_sum(input_format_, &residues[i], 1));
     }
   } else if (output_format_.bytes == 8) {
     std::memcpy(workspace.results, residues, n * 8);
@@ -167,6 +184,12 @@ void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
     auto* low = reinterpret_cast<std::uint32_t*>(workspace.results);
     for (std::int64_t i = 0; i < n; ++i) low[i] = static_cast<std::uint32_t>(residues[i]);
   }
+}
+
+// Whether results depend on more of a sum of integers than its residue.
+bool Ladder::needs_whole_sums() const {
+  return !input_format_.is_float &&
+         (output_format_.is_float || request_.finish != Finish::none);
 }
 
 // Whether no sum of integers reaches 2^64, so that its residue is all of it.
@@ -180,7 +203,7 @@ bool Ladder::residues_are_sums(std::int64_t memory_bytes) const {
 template <class F>
 void Ladder::for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
                            F f) const {
-  const std::int64_t gap = by_rows_ ? 1 : kNearColumns;
+  const std::int64_t gap = by_rows_ ? 1 + kNearElements / std::max<std::int64_t>(terms_, 1) : kNearColumns;
   for (std::int64_t i = begin; i < end;) {
     const void* found = std::memchr(workspace.open + i, kOpen, end - i);
     if (!found) return;

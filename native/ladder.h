@@ -36,6 +36,7 @@ class Ladder {
   void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
               Unit unit) const;
   std::uint64_t resolve(Place input, Workspace& workspace) const;
+  bool needs_whole_sums() const;
   bool residues_are_sums(std::int64_t memory_bytes) const;
   template <class F>
   void for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,

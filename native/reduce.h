@@ -36,8 +36,8 @@ struct Request {
   Watch* watch = nullptr;  // what may end the call early, if anything
 };
 
-// A checked sum that does not fit: of those found, the first in the order of the plan's
-// loops, whatever the number of threads. The exact sum is sum[0] + 2^64 sum[1] + 2^128 sum[2].
+// A checked result that does not fit: of those found, the first in the order of the plan's
+// loops, whatever the number of threads. It is exactly sum[0] + 2^64 sum[1] + 2^128 sum[2].
 struct SumOverflow {
   std::uint64_t sum[3];
   std::ptrdiff_t output;  // bytes from the first output to its

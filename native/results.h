@@ -1,5 +1,5 @@
 // From sums to results: the finish, and then the one rounding. Knows no kernel. Proved in
-// docs/exactness.md#rounding-both-ends and #ties.
+// docs/exactness.md#rounding-both-ends, #finishes and #ties.
 // May include dispatch.h, enclosure.h, exact_sum.h, finish.h, formats.h, rounding.h and terms.h
 // only.
 #pragma once
@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "dispatch.h"
 #include "enclosure.h"
@@ -20,10 +19,8 @@
 
 namespace halfulp {
 
-// Sums are never below 0, nor less than any of their terms is: |lo| <= hi, infinite sums are of
-// one sign, and elements are not greater than the root of their sum.
+// Sums are never below 0: |lo| <= hi, and infinite sums are of one sign.
 static_assert(!any_is_signed());
-static_assert(facts_of(Term::square).degree == 2 && std::size(kTerms) == 1);
 
 // The width is widened by 2^-9 of the bound (see Enclosures) and by 2^-100 of s, which covers
 // the roundings here and in round_ends. |lo| <= hi, so t is exact (Dekker).
@@ -32,15 +29,16 @@ inline Interval interval_of(double hi, double lo, double bound) {
   return {s, lo - (s - hi), bound * (1 + 0x1p-9) + s * 0x1p-100};
 }
 
-// A sum known to be a multiple of 4^g, of elements that are multiples of 2^g, is known
-// exactly if the enclosure holds one such multiple only. Returns the least g for which it
-// does; false if there is none.
-inline bool grid_of(double hi, double lo, double bound, int* g) {
+// A sum known to be a multiple of 2^dg, of elements that are multiples of 2^g and terms of
+// degree d, is known exactly if the enclosure holds one such multiple only. Returns the least
+// g for which it does; false if there is none.
+inline bool grid_of(int degree, double hi, double lo, double bound, int* g) {
   const Interval sum = interval_of(hi, lo, bound);
   const bool usual = sum.s >= kLeastDecidable && sum.s < 0x1p1000;
   if (!(usual || (sum.s == 0 && bound < 0x1p-900))) return false;
-  // 4^g > 2 * width. The elements, at most the root of 2s, are below 2^(51 + g).
-  *g = (std::ilogb(sum.width) + 3) >> 1;
+  // 2^dg > 2 * width
+  const int twice = std::ilogb(sum.width) + 2;
+  *g = degree == 1 ? twice : (twice + 1) >> 1;
   return true;
 }
 
@@ -53,9 +51,9 @@ class Results {
   // The result, if the enclosure of one output determines it. Both ends of the enclosure are
   // finished and rounded; both are monotone, so if they agree the exact sum gives the same.
   //
-  // `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
-  // every format's range (docs/exactness.md#infinities-nan-and-zero). `unit`, if not 0, is a
-  // power of two of which S is a multiple.
+  // `infinite_is_final` says that an infinite hi means an infinite element
+  // (docs/exactness.md#infinities-nan-and-zero). `unit`, if not 0, is a power of two of which S
+  // is a multiple.
   bool decide(double hi, double lo, double bound, bool infinite_is_final, double unit,
               std::uint64_t* result) const {
     if (hi != hi) {
@@ -87,11 +85,20 @@ class Results {
     });
   }
 
-  // The result of a sum that is known exactly.
+  // The result, of a float type, of a sum that is known exactly.
   std::uint64_t of_digits(const Digits& sum) const {
     return with_finish(finish_, [&](auto finish) {
+      if (finish.kNeedsTerms && terms_ == 0) return format_.quiet_nan();
       const Leading value = finish.of(sum, terms_);
       return round_to(format_, value.m, value.exponent, value.sticky);
+    });
+  }
+
+  // Makes an exact sum of integers, of at most three digits, the exact result of an integer
+  // type; that of no terms is 0.
+  void finish_whole(std::uint64_t* digits, int size) const {
+    with_finish(finish_, [&](auto finish) {
+      if (!(finish.kNeedsTerms && terms_ == 0)) finish.whole(digits, size, terms_);
     });
   }
 
@@ -99,7 +106,11 @@ class Results {
   // many as its format; of integers as an integer type, modulo 2^64.
   std::uint64_t of_exact_sum(const Format& input, const std::uint64_t* digits, int size) const {
     if (!input.is_float) {
-      return format_.is_float ? of_digits({digits, size, 0}) : digits[0];
+      if (format_.is_float) return of_digits({digits, size, 0});
+      std::uint64_t whole[3];
+      std::copy_n(digits, size, whole);
+      finish_whole(whole, size);
+      return whole[0];
     }
     const SumFormat sum = sum_format(term_, input);
     const std::uint64_t flags = flags_of(sum, digits);
@@ -121,13 +132,13 @@ class Results {
         bool any = false;
         for (std::int64_t i = 0; i < n; i += kFew) {
           const std::int64_t few = std::min(kFew, n - i);
-          for (std::int64_t j = 0; j < few; ++j) {
-            const Enclosures sum = sums + (i + j);
-            const Interval finished =
-                finish.of(interval_of(*sum.hi, *sum.lo, *sum.bound), terms_);
-            hi[j] = finished.s;
-            lo[j] = finished.t;
-            bound[j] = finished.width;
+          // For types of at most 24 bits the rounder takes sums for less exact.
+          if (format_.precision <= 24) {
+            finish_few(sums + i, few, hi, lo, bound,
+                       [&](const Interval& sum) { return finish.near(sum, terms_); });
+          } else {
+            finish_few(sums + i, few, hi, lo, bound,
+                       [&](const Interval& sum) { return finish.of(sum, terms_); });
           }
           any |= rounder.function({hi, lo, bound, nullptr}, few, results + i * format_.bytes,
                                   open + i);
@@ -138,6 +149,17 @@ class Results {
   }
 
  private:
+  template <class Of>
+  static void finish_few(const Enclosures& sums, std::int64_t n, double* hi, double* lo,
+                         double* bound, Of of) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Interval finished = of(interval_of(sums.hi[i], sums.lo[i], sums.bound[i]));
+      hi[i] = finished.s;
+      lo[i] = finished.t;
+      bound[i] = finished.width;
+    }
+  }
+
   const Term term_;
   const Finish finish_;
   const std::int64_t terms_;

@@ -19,7 +19,7 @@ namespace halfulp {
 // Makes `sums` those of no terms.
 inline void clear(Method method, const Enclosures& sums, std::int64_t n) {
   std::fill_n(sums.residue, n, 0);
-  if (method == Method::residue || method == Method::grid) return;
+  if (method == Method::grid) return;
   for (double* array : {sums.hi, sums.lo, sums.bound}) std::fill_n(array, n, 0.0);
 }
 

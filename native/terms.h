@@ -11,7 +11,7 @@ namespace halfulp {
 __extension__ typedef unsigned __int128 uint128;
 __extension__ typedef __int128 int128;
 
-enum class Term { square };
+enum class Term { square, magnitude };
 
 // A term is a struct of its own. The term of 0 is 0: what is padded with zeros stays the same.
 template <Term term>
@@ -31,6 +31,16 @@ struct TermOf<Term::square> {
   static constexpr uint128 size(std::uint64_t m) { return uint128{m} * m; }
 };
 
+// The size of the element: |x|.
+template <>
+struct TermOf<Term::magnitude> {
+  static constexpr Term kTerm = Term::magnitude;
+  static constexpr const char* kName = "magnitude";
+  static constexpr int kDegree = 1;
+  static constexpr bool kIsSigned = false;
+  static constexpr uint128 size(std::uint64_t m) { return m; }
+};
+
 // The same facts, for a term that is not known to the compiler.
 struct TermFacts {
   Term term;
@@ -45,7 +55,7 @@ constexpr TermFacts facts_as() {
           TermOf<term>::kIsSigned};
 }
 
-inline constexpr TermFacts kTerms[] = {facts_as<Term::square>()};
+inline constexpr TermFacts kTerms[] = {facts_as<Term::square>(), facts_as<Term::magnitude>()};
 
 constexpr const TermFacts& facts_of(Term term) {
   for (const TermFacts& facts : kTerms) {
@@ -72,6 +82,8 @@ auto with_term(Term term, Call call) {
   switch (term) {
     case Term::square:
       return call(TermOf<Term::square>());
+    case Term::magnitude:
+      return call(TermOf<Term::magnitude>());
   }
   __builtin_unreachable();
 }

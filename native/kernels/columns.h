@@ -127,7 +127,7 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
   }
 }
 
-// Method::grid: on entry hi holds each output's 3 * 2^(51 + g).
+// Method::grid: on entry hi holds each output's 2^(52 + g).
 template <Type type>
 struct TestColumns {
   struct Lane : Misfits {

@@ -100,15 +100,14 @@ struct Binary32 {
   }
 };
 
-// Counts elements that adding and subtracting `lift`, 3 * 2^(51 + g), changes: those
-// that are not multiples of 2^g, if all are below 2^(51 + g). Proved in
-// docs/exactness.md#ties.
+// Counts elements that are not multiples of 2^g, those that adding and subtracting `lift`,
+// 2^(52 + g), changes; larger ones are always. Proved in docs/exactness.md#ties.
 struct Misfits {
   Vector count{};
 
   void step(Vector x, Vector lift) {
-    const Vector rounded = (x + lift) - lift;
-    count = rounded == x ? count : count + 1.0;
+    const Vector least = least_of(size_of(x), lift);
+    count = (least + lift) - lift == least ? count : count + 1.0;
   }
 };
 

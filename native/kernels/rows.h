@@ -299,7 +299,7 @@ void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size
       });
 }
 
-// Method::grid: on entry hi holds each output's 3 * 2^(51 + g).
+// Method::grid: on entry hi holds each output's 2^(52 + g).
 template <Type type>
 void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
@@ -317,9 +317,9 @@ void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row
     for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), lift);
     if (n > 0) counts[0].step(load_first<type>(x, n), lift);
     if (fresh) enclosures.residue[row] = 0;
-    for (const Misfits& misfits : counts) {
-      for (std::size_t i = 0; i < kWidth; ++i) enclosures.residue[row] += misfits.count[i] != 0;
-    }
+    Vector all{};
+    for (const Misfits& misfits : counts) all += misfits.count;
+    for (std::size_t i = 0; i < kWidth; ++i) enclosures.residue[row] += all[i] != 0;
   }
 }
 

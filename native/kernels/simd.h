@@ -1,11 +1,12 @@
-// The few vector operations that the kernels use, per instruction set.
-// May include formats.h and terms.h only. Everything here has internal linkage: a translation
-// unit compiled for wide instructions must not lend an inline function to another.
+// The few vector operations that the kernels use, per instruction set. May include formats.h
+// and terms.h only. Everything here has internal linkage: a translation unit compiled for wide
+// instructions must not lend an inline function to another.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -276,6 +277,13 @@ inline Vector two_sum(Vector a, Vector b, Vector& r) {
   return s;
 }
 
+// The same without signs.
+template <class V>
+inline V size_of(V x) {
+  using Bits = SignedOf<sizeof(V{}[0])>;
+  return (V)((typename Bits::Integers)x & std::numeric_limits<typename Bits::Integer>::max());
+}
+
 // The even, or the odd, elements of a followed by those of b.
 template <class V>
 inline V evens(V a, V b) {
@@ -303,6 +311,16 @@ inline V odds(V a, V b) {
     return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29,
                                    31);
   }
+}
+
+// The smaller of numbers.
+inline Vector least_of(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_min_pd((__m512d)a, (__m512d)b);
+#elif defined(__AVX2__)
+  return (Vector)_mm256_min_pd((__m256d)a, (__m256d)b);
+#endif
+  return a < b ? a : b;
 }
 
 // The smaller, or the greater, of signed integers.

@@ -82,5 +82,51 @@ struct TermVectors<Term::square> : TermOf<Term::square> {
   }
 };
 
+template <>
+struct TermVectors<Term::magnitude> : TermOf<Term::magnitude> {
+  // Terms are numbers of the format of their elements, so that nothing is lost but by adding.
+  // Proved in docs/exactness.md#magnitudes.
+  static constexpr bool kAddsFused = true;
+  static Vector add(Vector x, Vector sum) { return size_of(x) + sum; }
+  static Narrow add(Narrow x, Narrow sum) { return of(x) + sum; }
+  static Narrow of(Narrow x) { return size_of(x); }
+
+  static void split(Vector x, Vector& p, Vector& e) {
+    p = size_of(x);
+    e = Vector{};
+  }
+
+  // Of bfloat16 in binary32, elements below 2^-126 may be flushed. Bounds are products that
+  // underflow, of float64, as small as that.
+  static constexpr double kUnderflow = TermVectors<Term::square>::kUnderflow;
+  template <Type type>
+  static constexpr double kUnderflow32 =
+      TermVectors<Term::square>::template kUnderflow32<type>;
+
+  // Two's complement: the least number is its own residue, and 2^31 or 2^63 without its sign.
+  template <Type type>
+  static Wide residue(Wide x) {
+    if constexpr (sizeof(Bits<type>) == 4) {
+      if constexpr (format_of(type).is_signed) {
+        using Integers = SignedOf<4>::Integers;
+        const Integers sign = (Integers)x >> 31;
+        x = (Wide)(((Integers)x ^ sign) - sign);
+      }
+      return x & 0xffffffff;
+    } else {
+      if constexpr (!format_of(type).is_signed) return x;
+      const Wide sign = (Wide)((Mask)x >> 63);
+      return (x ^ sign) - sign;
+    }
+  }
+
+  template <Type type>
+  static void add_halves(Wide x, Wide* half) {
+    const Wide size = residue<type>(x);
+    half[0] += size & 0xffffffff;
+    if constexpr (sizeof(Bits<type>) == 8) half[1] += size >> 32;
+  }
+};
+
 }  // namespace
 }  // namespace halfulp

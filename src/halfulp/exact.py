@@ -17,14 +17,47 @@ import numpy as np
 from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import SUM_SQUARE, Reduction, Term
+from halfulp.reductions import SUM_SQUARE, Finish, Reduction, Term
 from halfulp.spec.rules import axes_of, check_flag, reduced_shape
 
 # What a whole number adds, and the degree of that: where numbers are in units of u, the
 # terms are in units of u to this power.
 ExactTerm = tuple[Callable[[int], int], int]
 
-TERMS: dict[Term, ExactTerm] = {"square": (lambda n: n * n, 2)}
+TERMS: dict[Term, ExactTerm] = {
+    "square": (lambda n: n * n, 2),
+    "magnitude": (abs, 1),
+}
+
+# What becomes of the sum of so many terms.
+ExactFinish = Callable[[Fraction | int | float, int], Fraction | int | float]
+
+# Places after the binary point: further than those of half the least number of any type.
+_ROOT_PLACES = 1200
+
+
+def _mean(total: Fraction | int | float, terms: int) -> Fraction | float:
+    if not terms:
+        return math.nan
+    return total if isinstance(total, float) else Fraction(total, terms)
+
+
+def _root(total: Fraction | int | float, _: int) -> Fraction | float:
+    # What is irrational is told by a number on its side of all that types round to.
+    if isinstance(total, float):
+        return total
+    numerator, denominator = total.numerator, total.denominator
+    scaled, rest = divmod(numerator << 2 * _ROOT_PLACES, denominator)
+    root = math.isqrt(scaled)
+    between = rest != 0 or root * root != scaled
+    return Fraction(2 * root + between, 2 << _ROOT_PLACES)
+
+
+FINISHES: dict[Finish, ExactFinish] = {
+    "none": lambda total, _: total,
+    "mean": _mean,
+    "root": _root,
+}
 
 # Elements that are taken as Python numbers at once.
 _PIECE = 2**16
@@ -91,7 +124,8 @@ def exact(
     )
     result = np.empty(rows.shape[:-1], dtype=object)
     for index in np.ndindex(result.shape):
-        result[index] = _sum(TERMS[row.term], rows[index], kind)
+        total = _sum(TERMS[row.term], rows[index], kind)
+        result[index] = FINISHES[row.finish](total, rows.shape[-1])
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
 
 
@@ -134,7 +168,9 @@ def _sum(
 
 
 def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
-    """Round an exact sum to a dtype: floats to nearest even, integers modulo 2^N.
+    """Round an exact result to a dtype: floats to nearest even, integers modulo 2^N.
+
+    To an integer, a fraction is cut off, and nan is 0: the mean of nothing.
 
     Parameters
     ----------
@@ -156,7 +192,10 @@ def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
     dtype = np.dtype(dtype)
     kind = element_type(dtype)
     width = 8 * dtype.itemsize
-    bits = int(value) % 2**width if kind.kind == "integer" else _float_bits(value, kind)
+    if kind.kind == "integer":
+        bits = 0 if isinstance(value, float) else int(value) % 2**width
+    else:
+        bits = _float_bits(value, kind)
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)[()]
 
 

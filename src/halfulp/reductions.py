@@ -16,8 +16,8 @@ from typing import Literal
 from halfulp.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from halfulp.errors import ModelError
 
-Term = Literal["square", "value"]
-Finish = Literal["none"]
+Term = Literal["square", "magnitude", "value"]
+Finish = Literal["none", "mean", "root"]
 AxesPlace = Literal["attribute", "input"]
 
 
@@ -72,9 +72,9 @@ class Reduction:
         That of the function with NumPy's face; with ONNX's face it is `onnx_name`.
     operator : str
         ONNX's name.
-    term : {"square", "value"}
+    term : {"square", "magnitude", "value"}
         What an element adds.
-    finish : {"none"}
+    finish : {"none", "mean", "root"}
         What becomes of the sum before it is rounded.
     versions : tuple of OperatorVersion
         The oldest first.

@@ -10,7 +10,7 @@ import pytest
 
 import halfulp
 from halfulp.element_types import element_type
-from halfulp.exact import ExactTerm, _sum, round_exact
+from halfulp.exact import FINISHES, TERMS, ExactTerm, _sum, round_exact
 from oracle import FLOATS, INTEGERS, bits, from_bits
 
 finite_halves = pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -134,3 +134,51 @@ def test_infinities_have_signs(dtype: np.dtype) -> None:
     assert round_exact(-np.inf, dtype) == -np.inf
     assert round_exact(Fraction(-1, 2**2000), dtype) == 0
     assert np.signbit(round_exact(Fraction(-1, 2**2000), dtype))
+
+
+@finite_halves
+def test_magnitudes_are_summed_without_their_signs(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    x = rng.standard_normal(200).astype(dtype)
+    x[:2] = from_bits([1, 2], dtype)
+    total = _sum(TERMS["magnitude"], x, element_type(dtype))
+    assert total == sum(abs(Fraction(float(v))) for v in x)
+    assert _sum(TERMS["magnitude"], -x, element_type(dtype)) == total
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_the_least_integer_has_a_magnitude(dtype: np.dtype) -> None:
+    least = np.array([np.iinfo(dtype).min] * 2, dtype)
+    total = _sum(TERMS["magnitude"], least, element_type(dtype))
+    assert total == -2 * int(least[0])
+
+
+def test_means_are_fractions_and_there_is_none_of_nothing() -> None:
+    mean = FINISHES["mean"]
+    assert mean(10, 4) == Fraction(5, 2)
+    assert mean(math.inf, 4) == math.inf
+    assert math.isnan(mean(0, 0))
+    assert round_exact(mean(-7, 2), "int32") == -3
+    assert round_exact(mean(0, 0), "int32") == 0
+
+
+@finite_halves
+def test_roots_lie_on_their_side_of_all_midpoints(
+    rng: np.random.Generator, dtype: np.dtype
+) -> None:
+    root = FINISHES["root"]
+    infinity = int(bits(np.array(np.inf, dtype)))
+    little = Fraction(1, 2**2200)
+    for low in [0, 1, infinity - 2, *rng.integers(0, infinity - 1, 500).tolist()]:
+        a, b = (Fraction(float(from_bits(v, dtype)[()])) for v in (low, low + 1))
+        middle = (a + b) / 2
+        assert root(middle**2, 1) == middle
+        assert bits(round_exact(root(middle**2, 1), dtype)) == low + low % 2
+        assert bits(round_exact(root(middle**2 - little, 1), dtype)) == low
+        assert bits(round_exact(root(middle**2 + little, 1), dtype)) == low + 1
+
+
+def test_roots_of_integers_are_rounded_down() -> None:
+    for n in (0, 1, 2, 3, 4, 24, 25, 2**127 - 1, 3**80, 3**80 - 1):
+        assert round_exact(FINISHES["root"](n, 1), "uint64") == math.isqrt(n) % 2**64

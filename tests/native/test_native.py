@@ -84,7 +84,7 @@ def test_every_assertion_that_no_term_is_below_0_is_reached(tmp_path: Path) -> N
     shutil.copytree(NATIVE, tmp_path / "native")
     terms = tmp_path / "native/terms.h"
     unsigned = terms.read_text()
-    assert unsigned.count("kIsSigned = false;") == 1
+    assert unsigned.count("kIsSigned = false;") >= 1
     terms.write_text(unsigned.replace("kIsSigned = false;", "kIsSigned = true;"))
     said = ""
     for source in ("kernels/target_portable.cpp", "exact_outputs.cpp", "ladder.cpp"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,8 @@ import halfulp
 from halfulp import _core
 from halfulp.conformance.bits import bits
 from halfulp.conformance.bits import from_bits as from_bits
-from halfulp.exact import exact_sum_square, round_exact
+from halfulp.exact import exact, round_exact
+from halfulp.reductions import SUM_SQUARE, Finish, Term
 
 # Bits of the significand, written down again: what tests expect of the facts of formats
 # should not come from where the code has them.
@@ -38,13 +40,16 @@ def expected(
     axis: int | tuple[int, ...] | None = None,
     dtype: Any = None,
     keepdims: bool = False,
+    term: Term = "square",
+    finish: Finish = "none",
 ) -> np.ndarray:
     """The right result by the oracle, of `dtype` (default: that of the elements)."""
     dtype = np.dtype(dtype or x.dtype.newbyteorder("="))
-    exact = exact_sum_square(x, axis)
-    result = np.empty(np.shape(exact), dtype=dtype)
+    row = dataclasses.replace(SUM_SQUARE, term=term, finish=finish)
+    values = exact(row, x, axis)
+    result = np.empty(np.shape(values), dtype=dtype)
     for index in np.ndindex(result.shape):
-        result[index] = round_exact(exact[index] if result.ndim else exact, dtype)
+        result[index] = round_exact(values[index] if result.ndim else values, dtype)
     if keepdims:
         axes = range(x.ndim) if axis is None else axis
         normal = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim)

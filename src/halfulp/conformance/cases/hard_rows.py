@@ -2,7 +2,7 @@
 
 Every family is a function of (generator, dtype, number of rows, row length)
 that returns an array of that shape; a row shorter than it is padded with zeros. Those
-that depend on the term take that of squares by default.
+that depend on the term or the finish take squares and none by default.
 
 May import reductions, bits and preimages only.
 """
@@ -23,8 +23,8 @@ from halfulp.conformance.bits import (
     from_bits,
     least_exponent,
 )
-from halfulp.conformance.cases.preimages import INVERSES, terms_that_sum_to
-from halfulp.reductions import Term
+from halfulp.conformance.cases.preimages import INVERSES, preimage, terms_that_sum_to
+from halfulp.reductions import Finish, Term
 
 DType = np.dtype[Any]
 Generator = np.random.Generator
@@ -83,42 +83,76 @@ def ties_and_neighbours(
     rounded_to: DType | None = None,
     *,
     term: Term = "square",
+    finish: Finish = "none",
 ) -> Array:
-    """Sums equal to a midpoint of two results, and the least bit above or below it.
+    """Results equal to a midpoint of two, and sums the least bit above or below it.
 
     The results are of `rounded_to`, by default of `dtype`.
     """
     to = rounded_to or dtype
     p, least, degree = PRECISION[to.name], least_exponent(to.name), INVERSES[term].degree
+    power = 2 if finish == "root" else 1  # results are in units of those of elements to
+    most_shift = 50 // power
     result = np.zeros((rows, n), dtype)
     for row in result:
-        # (2m + 1) * 2^shift is a midpoint of the type in units of 2^(degree * exponent)
+        # (2m + 1) * 2^shift is a midpoint of the type in units of
+        # 2^(degree * exponent / power)
         if rng.integers(4) == 0:  # of subnormal results
             m = int(rng.integers(0, 2 ** (p - 1)))
-            exponent = (least - 1) // degree - int(rng.integers(0, 6))
-            shift = least - 1 - degree * exponent
+            exponent = (least - 1) * power // degree - int(rng.integers(0, 6))
+            exponent -= degree * exponent % power
+            shift = least - 1 - degree * exponent // power
         else:
             m = int(rng.integers(2 ** (p - 1), 2**p))
-            shift = int(rng.integers(1, 50))
-            lowest = max((least - shift) // degree, least_exponent(dtype.name))
-            highest = (min(EMAX[dtype.name], EMAX[to.name]) - p - shift) // degree
+            shift = int(rng.integers(1, most_shift))
+            lowest = max((least - shift) * power // degree, least_exponent(dtype.name))
+            top = min(EMAX[dtype.name], EMAX[to.name])
+            highest = (top - p - shift) * power // degree
             exponent = int(rng.integers(lowest, max(highest, lowest + 1)))
-        total = ((2 * m + 1) << shift) + int(rng.integers(-1, 2))
+            exponent += degree * exponent % power
+        total = preimage(finish, (2 * m + 1) << shift, n) + int(rng.integers(-1, 2))
         values = scaled(terms_that_sum_to(term, total, dtype.name, n), exponent, dtype)
         row[: len(values)] = values
     return result
 
 
-def overflow_threshold(
-    rng: Generator, dtype: DType, rows: int, n: int, *, term: Term = "square"
+def ties_and_specks(
+    rng: Generator,
+    dtype: DType,
+    rows: int,
+    n: int,
+    rounded_to: DType | None = None,
+    *,
+    term: Term = "square",
+    finish: Finish = "none",
 ) -> Array:
-    """Sums within a few units of the least sum that rounds to infinity."""
+    """Midpoints with the least number of the type beside them, far below."""
+    if n < 2:
+        return ties_and_neighbours(rng, dtype, rows, n, rounded_to, term=term)
+    result = ties_and_neighbours(
+        rng, dtype, rows, n, rounded_to, term=term, finish=finish
+    )
+    result[result[:, -1] == 0, -1] = from_bits([1], dtype)[0]
+    return result
+
+
+def overflow_threshold(
+    rng: Generator,
+    dtype: DType,
+    rows: int,
+    n: int,
+    *,
+    term: Term = "square",
+    finish: Finish = "none",
+) -> Array:
+    """Results within a few units of the least that rounds to infinity."""
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     threshold = 2 ** (emax + 1) - 2 ** (emax - p)
     result = np.zeros((rows, n), dtype)
     for row in result:
         steps = int(rng.integers(-2, 3))
-        total = threshold + steps * 2 ** int(rng.integers(0, emax - p))
+        wanted = threshold + steps * 2 ** int(rng.integers(0, emax - p))
+        total = preimage(finish, wanted, n) + int(rng.integers(-1, 2))
         values = scaled(terms_that_sum_to(term, total, dtype.name, n), 0, dtype)
         row[: len(values)] = values
     return result
@@ -147,6 +181,28 @@ def near_underflow(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     return np.ldexp(np.where(rng.integers(0, 2, (rows, 1)) == 0, short, full), edge)
 
 
+def any_scale(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Rows whose terms leave the range of the type while their norms do not."""
+    low, high = least_exponent(dtype.name), EMAX[dtype.name]
+    scales = np.ldexp(1.0, rng.integers(low + 3, high - 3, (rows, 1), endpoint=True))
+    with np.errstate(over="ignore", under="ignore"):
+        result: Array = (rng.standard_normal((rows, n)) * scales).astype(dtype)
+    return result
+
+
+def pythagorean(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Multiples of 3, 4 and of 5, 12: norms are numbers or midpoints of the type."""
+    p = PRECISION[dtype.name]
+    result = np.zeros((rows, n), dtype)
+    for row in result:
+        legs = ((3, 4), (5, 12), (8, 15))[rng.integers(3)]
+        factor = int(rng.integers(1, 2 ** (p - 4), endpoint=True))
+        exponent = int(rng.integers(least_exponent(dtype.name), EMAX[dtype.name] - p + 1))
+        for i, leg in zip(rng.permutation(n)[:2], legs, strict=False):
+            row[i] = math.ldexp(leg * factor, exponent)
+    return result
+
+
 def special_values(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     """One infinity, one NaN, or both, anywhere; and overflow without either."""
     result = normal_values(rng, dtype, rows, n)
@@ -165,8 +221,11 @@ FAMILIES: tuple[Family, ...] = (
     small_integers,
     wide_exponents,
     ties_and_neighbours,
+    ties_and_specks,
     overflow_threshold,
     subnormals,
     near_underflow,
+    any_scale,
+    pythagorean,
     special_values,
 )

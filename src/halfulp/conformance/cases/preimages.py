@@ -34,17 +34,18 @@ class Inverse:
     largest: Callable[[int], int]
 
 
-_LARGEST: dict[Term, Callable[[int], int]] = {"square": math.isqrt}
+_LARGEST: dict[Term, Callable[[int], int]] = {
+    "square": math.isqrt,
+    "magnitude": lambda total: total,
+}
 INVERSES = {
     term: Inverse(degree, of, _LARGEST[term]) for term, (of, degree) in TERMS.items()
 }
 
 
-def preimage(finish: Finish, result: int) -> int:
-    """Return the sum that a finish turns into `result`."""
-    if finish == "none":
-        return result
-    raise NotImplementedError(f"finish {finish!r}")
+def preimage(finish: Finish, result: int, terms: int = 1) -> int:
+    """Return the sum, of so many terms, that a finish turns into `result`."""
+    return {"none": result, "mean": terms * result, "root": result * result}[finish]
 
 
 def terms_that_sum_to(
