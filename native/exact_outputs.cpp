@@ -77,7 +77,7 @@ void ExactOutputs::add_terms(const Loops& reduced, Place input, std::uint64_t* d
                              Workspace& workspace) const {
   if (is_empty_) return;
   const Loop& inner = reduced.innermost();
-  if (reader_.joins(reduced, plan_.kept.innermost(), 1)) {
+  if (reader_.joins(plan_.reduced, plan_.kept.innermost(), 1)) {
     Loops outer = reduced;
     const Loop& lines = outer.loops[--outer.size - 1];
     return for_each_outer(outer, [&](Step offset, std::ptrdiff_t) {

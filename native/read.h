@@ -114,7 +114,7 @@ class Reader {
   }
 
   // Whether to join the rows of the innermost two of some loops: they are short, and lie closer
-  // together than those of n neighbours in `kept`.
+  // together than those of n neighbours in `kept`. Asked of all loops, not of a part.
   bool joins(const Loops& loops, const Loop& kept, std::int64_t n) const {
     if (loops.size < 2 || loops.innermost().count >= kShortRow) return false;
     return n == 1 || kept.input.element > loops.loops[loops.size - 2].input.element;

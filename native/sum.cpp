@@ -61,7 +61,7 @@ void TileSums::sum_part(Method method, const Loops& reduced, Place input, std::i
   if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
   const Loop& kept = plan_.kept.innermost();
   const Loop& inner = reduced.innermost();
-  if (plan_.layout == Layout::rows && reader_.joins(reduced, kept, n)) {
+  if (plan_.layout == Layout::rows && reader_.joins(plan_.reduced, kept, n)) {
     return add_short_rows(kernel, reduced, input, n, sums, workspace);
   }
   bool fresh = true;

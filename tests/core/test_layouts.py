@@ -124,6 +124,16 @@ def test_short_rows_are_joined(dtype: np.dtype, axis: Any) -> None:
         assert_same_bits(state.result(sums), want)
 
 
+@pytest.mark.parametrize("n", [63, 64, 100, 300])
+def test_threads_share_rows_that_are_short_then(n: int) -> None:
+    # The longest loop is cut into parts: of one of 100, parts of 15 for 7 threads.
+    for rows in (30, 90):
+        x = np.ones((rows, 400), np.float32)[:, :n]
+        assert_sum_square(np.float32(rows * n), x)
+        tall = np.ones((n, 2, 40, 5), np.int32)[:, :, ::2]
+        assert_sum_square(np.int64(n * 200), tall, overflow="raise")
+
+
 def test_more_than_2_to_the_31_elements_in_memory() -> None:
     n = 2**31 + 9
     x = np.zeros(n, np.float16)  # pages of zeros, not kept in memory
