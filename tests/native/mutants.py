@@ -176,6 +176,8 @@ MUTANTS = [
       "(Wide)((Integers)x ^ sign);", "sizes of numbers below 0 are one too small"),
     M("kernels/term_vectors.h", "return x & 0xffffffff;", "return x;",
       "a magnitude has its neighbour beside it"),
+    M("ladder.cpp", "    results_.finish_whole(digits, 3);\n", "",
+      "a checked sum of integers is not finished"),
     # Folds.
     M("kernels/folds.h", "(Integers)(a[0] <= head + head)", "~Integers{}",
       "a head that left its binade counts"),

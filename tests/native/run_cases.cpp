@@ -74,6 +74,36 @@ bool is_interrupted(bool adds) {
   return false;
 }
 
+// Whether a checked call says what does not fit: of two numbers 2^31 - 1, the sum and the root
+// of the sum of their squares, but not their mean.
+bool finds_what_does_not_fit() {
+  const std::int32_t row[] = {2147483647, 2147483647};
+  const std::int64_t shape[] = {2};
+  const std::ptrdiff_t strides[] = {4};
+  const bool is_reduced[] = {true};
+  const auto excess = [&](Term term, Finish finish) -> std::uint64_t {
+    std::int32_t output = 0;
+    Request request = {term,
+                       finish,
+                       reinterpret_cast<const std::byte*>(row),
+                       reinterpret_cast<std::byte*>(&output),
+                       Type::int32,
+                       Type::int32,
+                       false,
+                       true};
+    try {
+      reduce(make_plan(1, shape, strides, is_reduced, 4, 4), request, own_threads());
+    } catch (const SumOverflow& overflow) {
+      return overflow.sum[0];
+    }
+    return 0;
+  };
+  return excess(Term::magnitude, Finish::none) == 4294967294 &&
+         excess(Term::square, Finish::root) == 3037000498 &&
+         excess(Term::magnitude, Finish::root) == 0 &&
+         excess(Term::magnitude, Finish::mean) == 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -152,6 +182,10 @@ int main(int count, char** arguments) {
     std::printf("%s ", (*target)->name);
   }
   set_thread_limit(4);
+  if (!finds_what_does_not_fit()) {
+    std::printf("| what does not fit is not found\n");
+    return 1;
+  }
   if (!is_interrupted(false) || !is_interrupted(true)) return 1;
   std::printf("| %ld results compared, %ld calls differ\n", compared, wrong);
   return wrong != 0 || compared == 0;
