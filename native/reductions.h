@@ -95,6 +95,16 @@ inline Type default_result(const Reduction& reduction, const Format& type) {
   return type.is_signed ? Type::int64 : Type::uint64;
 }
 
+// No sum below 0 has a root.
+constexpr bool roots_are_of_sizes() {
+  bool all = true;
+  for (const Reduction& row : kReductions) {
+    all &= row.finish != Finish::root || !facts_of(row.term).is_signed;
+  }
+  return all;
+}
+static_assert(roots_are_of_sizes());
+
 // The row of a name, or null.
 inline const Reduction* find_reduction(const char* name) {
   for (const Reduction& reduction : kReductions) {
