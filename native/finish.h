@@ -96,7 +96,8 @@ inline std::uint64_t root_of(uint128 m) {
     const auto rest = static_cast<__int128>(m - uint128{root} * root);
     const double step = std::floor(static_cast<double>(rest) / (2 * static_cast<double>(root)));
     const double next = static_cast<double>(~0ull - root);
-    root += step > next ? ~0ull - root : static_cast<std::uint64_t>(static_cast<std::int64_t>(step));
+    root += step > next ? ~0ull - root
+                        : static_cast<std::uint64_t>(static_cast<std::int64_t>(step));
   }
   while (uint128{root} * root > m) --root;
   while (m - uint128{root} * root > 2 * uint128{root}) ++root;
@@ -105,8 +106,9 @@ inline std::uint64_t root_of(uint128 m) {
 
 // A finish is a struct of its own: its name, whether f is anything but the identity, whether
 // there is no f of no terms, and f of a sum of so many terms. `of` an interval around S is one
-// around f(S), with slack as it has; `near` is cheaper, and one up to 3u of it. `of` the digits of S decides what is left open, ties too.
-// `whole` makes a whole S, of digits that the least comes first of, f(S) rounded down.
+// around f(S), with slack as it has; `near` is cheaper, and one up to 3u of it. `of` the digits
+// of S decides what is left open, ties too. `whole` makes a whole S, whose digits come least
+// first, f(S) rounded down.
 template <Finish finish>
 struct FinishOf;
 

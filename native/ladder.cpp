@@ -203,7 +203,8 @@ bool Ladder::residues_are_sums(std::int64_t memory_bytes) const {
 template <class F>
 void Ladder::for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
                            F f) const {
-  const std::int64_t gap = by_rows_ ? 1 + kNearElements / std::max<std::int64_t>(terms_, 1) : kNearColumns;
+  const std::int64_t gap =
+      by_rows_ ? 1 + kNearElements / std::max<std::int64_t>(terms_, 1) : kNearColumns;
   for (std::int64_t i = begin; i < end;) {
     const void* found = std::memchr(workspace.open + i, kOpen, end - i);
     if (!found) return;

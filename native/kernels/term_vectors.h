@@ -100,8 +100,7 @@ struct TermVectors<Term::magnitude> : TermOf<Term::magnitude> {
   // underflow, of float64, as small as that.
   static constexpr double kUnderflow = TermVectors<Term::square>::kUnderflow;
   template <Type type>
-  static constexpr double kUnderflow32 =
-      TermVectors<Term::square>::template kUnderflow32<type>;
+  static constexpr double kUnderflow32 = TermVectors<Term::square>::template kUnderflow32<type>;
 
   // Two's complement: the least number is its own residue, and 2^31 or 2^63 without its sign.
   template <Type type>
