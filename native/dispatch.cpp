@@ -73,8 +73,9 @@ Function find_kernel(Term term, Layout layout, Method method, Type type) {
   const Target& target = chosen_target();
   for (std::size_t i = 0; i < target.kernel_count; ++i) {
     const Kernel& kernel = target.kernels[i];
-    if (kernel.term == term && kernel.layout == layout && kernel.method == method &&
-        kernel.type == type) {
+    // In the order in which most differ.
+    if (kernel.type == type && kernel.method == method && kernel.layout == layout &&
+        kernel.term == term) {
       return kernel.function;
     }
   }

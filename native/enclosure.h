@@ -1,12 +1,10 @@
 // What is known of each output so far: an enclosure of the sum, or its residue. Proved in
 // docs/exactness.md#the-enclosure.
-// May include terms.h only. Internal linkage: see simd.h.
+// Includes nothing of halfulp. Internal linkage: see simd.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-
-#include "terms.h"
 
 namespace halfulp {
 
@@ -17,8 +15,9 @@ inline constexpr double kU32 = 0x1p-24;
 // What is known of the outputs of a tile, an entry each.
 //
 // Floats, an enclosure: |S - (hi + lo)| <= bound * (1 + 2^-10), where S is the exact sum of the
-// terms added so far. hi is NaN iff one of them was, and infinite if one of them was or if a
-// finite sum overflowed; lo and bound mean nothing then.
+// terms added so far. hi is the sum of floating-point arithmetic: unless a finite sum
+// overflowed, NaN iff one of the terms was or two were infinite and of different signs, else
+// infinite iff one of them was, and then as it; lo and bound mean nothing then. It is never -0.
 // Integers: residue is S modulo 2^64.
 struct Enclosures {
   double* hi;
@@ -39,10 +38,7 @@ inline constexpr std::int64_t kMaxAdditions = std::int64_t{1} << 40;
 
 namespace {
 
-static_assert(!any_is_signed(),
-              "|lo| <= hi, and NaN and infinity are final, as no term is below 0");
-
-// Adds a sum s + c known to within `bound`, s >= 0, to one enclosure or to a vector of them.
+// Adds a sum s + c known to within `bound` to one enclosure or to a vector of them.
 //
 // TwoSum (Knuth) gives hi' + r = hi + s exactly. The two additions into lo each err by at
 // most u times their result. The bounds themselves are computed in binary64: each call

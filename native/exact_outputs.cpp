@@ -18,12 +18,14 @@ constexpr std::int64_t kFewRows = 4;
 
 }  // namespace
 
-ExactOutputs::ExactOutputs(const Plan& plan, Term term, Type type, const Reader& reader,
-                           const Schedule& schedule, const Workspaces& parts)
+ExactOutputs::ExactOutputs(const Plan& plan, Term term, Type type, bool reshapes,
+                           const Reader& reader, const Schedule& schedule,
+                           const Workspaces& parts)
     : plan_(plan),
       term_(term),
       type_(type),
       format_(format_of(type)),
+      reshapes_(reshapes),
       exact_sums_(exact_sums_of(term, type)),
       rows_(find_exact_kernel(term, Layout::rows, type)),
       columns_(plan.layout == Layout::columns ? find_exact_kernel(term, Layout::columns, type)
@@ -33,9 +35,8 @@ ExactOutputs::ExactOutputs(const Plan& plan, Term term, Type type, const Reader&
       parts_(parts),
       is_empty_(plan.reduced.count() == 0) {}
 
-void ExactOutputs::add_outputs(Place input, std::byte* output, std::int64_t n,
+void ExactOutputs::add_outputs(Place input, const StoredSums& sums, std::int64_t n,
                                Workspace& workspace) const {
-  const StoredSums sums = {output, plan_.kept.innermost().output, n};
   if (schedule_.parts() <= 1) return add_part(plan_.reduced, input, n, sums, workspace);
   std::mutex mutex;  // guards sums
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
@@ -65,7 +66,7 @@ void ExactOutputs::add_part(const Loops& reduced, Place input, std::int64_t n,
   const Loop& inner = reduced.innermost();
   for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
     const Matrix matrix = {input + offset, inner.count, inner.input, n, kept.input};
-    if (!reader_.reshapes(matrix)) return add_matrix(matrix, sums, workspace);
+    if (!reshapes_ || !reader_.reshapes(matrix)) return add_matrix(matrix, sums, workspace);
     const Reshaped reshaped = reader_.reshape(matrix);
     add_matrix(reshaped.wide, sums, workspace);
     add_matrix(reshaped.rest, sums, workspace);
@@ -101,7 +102,9 @@ void ExactOutputs::add_terms(const Loops& reduced, Place input, std::uint64_t* d
 // Adds the terms of n elements side by side to digits.
 void ExactOutputs::add_elements(const std::byte* data, std::int64_t n, std::uint64_t* digits,
                                 Workspace& workspace) const {
-  constexpr std::int64_t kColumns = kExactColumns;
+  // Read twice: of the first cache they take half.
+  const std::int64_t kColumns =
+      facts_of(term_).is_signed && reader_.bytes() == 8 ? kExactColumns / 2 : kExactColumns;
   constexpr std::int64_t kRows = 16;
   std::int64_t limb[kMostLimbs][kRows];
   std::int32_t exponent[kRows];

@@ -20,8 +20,9 @@ inline constexpr std::int64_t kExactBlockBytes = 1024 * 1024;
 
 class ExactOutputs {
  public:
-  // `parts` are the workspaces of the parts of a tile.
-  ExactOutputs(const Plan& plan, Term term, Type type, const Reader& reader,
+  // `parts` are the workspaces of the parts of a tile; matrices are only reshaped if all
+  // `reshapes` say that they have room for it.
+  ExactOutputs(const Plan& plan, Term term, Type type, bool reshapes, const Reader& reader,
                const Schedule& schedule, const Workspaces& parts);
 
   // Adds all terms of one output to its digits.
@@ -30,7 +31,8 @@ class ExactOutputs {
   }
 
   // Adds all terms of n neighbouring outputs to their sums.
-  void add_outputs(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
+  void add_outputs(Place input, const StoredSums& sums, std::int64_t n,
+                   Workspace& workspace) const;
 
  private:
   void add_part(const Loops& reduced, Place input, std::int64_t n, const StoredSums& sums,
@@ -46,6 +48,7 @@ class ExactOutputs {
   const Term term_;
   const Type type_;
   const Format& format_;
+  const bool reshapes_;
   const ExactSums exact_sums_;
   const ExactFunction rows_;     // sums an output
   const ExactFunction columns_;  // sums a block of columns, if such are summed

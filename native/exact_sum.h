@@ -18,23 +18,30 @@ inline constexpr std::uint64_t kMostTerms = (std::uint64_t{1} << 63) - 1;
 
 // A sum S = digits * 2^exponent, in digits of 64 bits, the least first, with all carries
 // settled: equal sums have equal digits. They hold kMostTerms terms of the greatest finite
-// element and, for floats, two bits more, the highest: that one element was NaN, or that one
-// was infinite and none NaN. Then all other bits are 0.
+// element, in two's complement if terms are signed. For floats they have more bits, the
+// highest: that an element was NaN, or infinite of both signs; that one was infinite; and, of
+// signed terms, that one was -infinity. Then all other bits are 0, and only one is set; in
+// numbers all of them are alike.
 struct SumFormat {
   int exponent;
   int term_bits;  // of the greatest finite term
   int digits;
   int stored_digits;  // as SumSquare stores it: see add_to_stored
+  bool is_signed;
 };
 
 constexpr SumFormat sum_format(Term term, const Format& format) {
   const int degree = facts_of(term).degree;
-  if (!format.is_float) return {0, 8 * degree * format.bytes, 3, 2};
+  const bool is_signed = facts_of(term).is_signed;
+  if (!format.is_float) {
+    return {0, 8 * degree * format.bytes, 3, 2, is_signed && format.is_signed};
+  }
   const int exponent = degree * format.least_exponent();
   const int term_bits = degree * (format.emax + 1) - exponent;
+  const int flags = is_signed ? 3 : 2;
   // Three at least, which add_shifted takes.
-  const int digits = std::max(3, (term_bits + 63 + 2 + 63) / 64);
-  return {exponent, term_bits, digits, digits};
+  const int digits = std::max(3, (term_bits + 63 + flags + 63) / 64);
+  return {exponent, term_bits, digits, digits, is_signed};
 }
 
 constexpr int most_digits() {
@@ -51,6 +58,7 @@ inline constexpr int kMostDigits = most_digits();
 inline constexpr std::uint64_t kTopBit = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kNan = kTopBit;
 inline constexpr std::uint64_t kInfinite = kTopBit >> 1;
+inline constexpr std::uint64_t kNegativeInfinite = kTopBit >> 2;  // of signed terms
 
 // Adds value * 2^shift to digits, of which there are three from shift / 64 on, and enough.
 inline void add_shifted(std::uint64_t* digits, uint128 value, int shift) {
@@ -100,14 +108,31 @@ inline void add_signed(std::uint64_t* digits, int size, int128 value, int shift)
 
 // The flags of a float sum.
 inline std::uint64_t flags_of(const SumFormat& sum, const std::uint64_t* digits) {
-  return digits[sum.digits - 1] & (kNan | kInfinite);
+  const std::uint64_t all = kNan | kInfinite | (sum.is_signed ? kNegativeInfinite : 0);
+  const std::uint64_t flags = digits[sum.digits - 1] & all;
+  return sum.is_signed && flags == all ? 0 : flags;  // all of them: a number below 0
 }
 
-// Clears all bits but the flag that counts, if there is any.
+// Clears all bits but the flag that counts, if there is any: infinities of both signs are NaN.
 inline void settle_flags(const SumFormat& sum, std::uint64_t* digits, std::uint64_t flags) {
   if (flags == 0) return;
   std::fill_n(digits, sum.digits - 1, 0);
-  digits[sum.digits - 1] = flags & kNan ? kNan : kInfinite;
+  const bool one = flags == kInfinite || flags == kNegativeInfinite;
+  digits[sum.digits - 1] = one ? flags : kNan;
+}
+
+// Whether a sum in so many digits, without flags, is below 0.
+inline bool is_negative(const SumFormat& sum, const std::uint64_t* digits, int size) {
+  return sum.is_signed && digits[size - 1] >> 63 != 0;
+}
+
+// Sets `size` digits to minus themselves, modulo 2^(64 size).
+inline void negate(std::uint64_t* digits, int size) {
+  bool carry = true;
+  for (int i = 0; i < size; ++i) {
+    digits[i] = ~digits[i] + carry;
+    carry = carry && digits[i] == 0;
+  }
 }
 
 // Adds the terms of n elements to a sum.
@@ -115,24 +140,32 @@ template <Term term, Type type>
 void add_terms(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
   constexpr Format kFormat = format_of(type);
   using T = TermOf<term>;
-  static_assert(!T::kIsSigned, "sums are not negative, and infinite ones of one sign");
   constexpr SumFormat kSum = sum_format(term, kFormat);
   const auto* elements = reinterpret_cast<const Bits<type>*>(data);
   if constexpr (kFormat.is_float) {
     constexpr int kFraction = kFormat.precision - 1;
     constexpr int kAllOnes = 2 * kFormat.emax + 1;
-    // See add_shifted.
+    constexpr int kSign = 8 * kFormat.bytes - 1;
+    // See add_shifted; add_signed takes less.
     static_assert(T::kDegree * (kAllOnes - 2) / 64 + 2 < kSum.digits);
     std::uint64_t flags = flags_of(kSum, digits);
+    if (flags & kNan) return;
     for (std::int64_t i = 0; i < n; ++i) {
       const std::uint64_t x = elements[i];
       const std::uint64_t fraction = x & ((std::uint64_t{1} << kFraction) - 1);
       const int field = static_cast<int>(x >> kFraction) & kAllOnes;
       if (field == kAllOnes) {
-        flags |= fraction != 0 ? kNan : kInfinite;
+        const bool negative = T::kIsSigned && x >> kSign != 0;
+        flags |= fraction != 0 ? kNan : (negative ? kNegativeInfinite : kInfinite);
       } else {
         const std::uint64_t m = fraction | std::uint64_t{field != 0} << kFraction;
-        add_shifted(digits, T::size(m), T::kDegree * (field - (field != 0)));
+        const int shift = T::kDegree * (field - (field != 0));
+        if constexpr (T::kIsSigned) {
+          const auto size = static_cast<int128>(T::size(m));
+          add_signed(digits, kSum.digits, x >> kSign != 0 ? -size : size, shift);
+        } else {
+          add_shifted(digits, T::size(m), shift);
+        }
       }
     }
     settle_flags(kSum, digits, flags);
@@ -141,23 +174,32 @@ void add_terms(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
       const Bits<type> x = elements[i];
       const bool negative = kFormat.is_signed && x >> (8 * kFormat.bytes - 1) != 0;
       const Bits<type> m = negative ? static_cast<Bits<type>>(0 - x) : x;
-      add_shifted(digits, T::size(m), 0);
+      if constexpr (T::kIsSigned) {
+        const auto size = static_cast<int128>(T::size(m));
+        add_signed(digits, kSum.digits, negative ? -size : size, 0);
+      } else {
+        add_shifted(digits, T::size(m), 0);
+      }
     }
   }
 }
 
 // Adds a sum to one as SumSquare stores it: of floats its digits; of integers S modulo 2^127,
 // and in the highest bit whether S >= 2^127. Neither depends on the order of additions, and S
-// of 32-bit elements is always below. For integers `more` may have a third digit.
+// of 32-bit elements is always below. For integers `more` may have a third digit. Of signed
+// terms, |S| < 2^127: two digits are all of it.
 inline void add_to_stored(Term term, const Format& format, std::uint64_t* stored,
                           const std::uint64_t* more, std::uint64_t third = 0) {
-  static_assert(!any_is_signed(), "sums never decrease, and infinite ones are alike");
   const SumFormat sum = sum_format(term, format);
   if (!format.is_float) {
     std::uint64_t low;
     const bool carry = __builtin_add_overflow(stored[0], more[0], &low);
-    const std::uint64_t high = (stored[1] & ~kTopBit) + (more[1] & ~kTopBit) + carry;
     stored[0] = low;
+    if (sum.is_signed) {
+      stored[1] += more[1] + carry;
+      return;
+    }
+    const std::uint64_t high = (stored[1] & ~kTopBit) + (more[1] & ~kTopBit) + carry;
     stored[1] = high | ((stored[1] | more[1]) & kTopBit) | (third != 0 ? kTopBit : 0);
     return;
   }
@@ -293,21 +335,25 @@ inline bool is_stored_sum(Term term, const Format& format, const std::uint64_t* 
   const bool any =
       std::any_of(stored, stored + sum.stored_digits, [](auto d) { return d != 0; });
   if (terms == 0 || !any) return !any;
-  // S < terms * 2^term_bits
+  // |S| < terms * 2^term_bits
   if (!format.is_float) {
     const uint128 value = uint128{stored[1]} << 64 | stored[0];
-    return sum.term_bits == 128 || value >> sum.term_bits < terms;
+    const bool negative = is_negative(sum, stored, 2);
+    return sum.term_bits == 128 || (negative ? 0 - value : value) >> sum.term_bits < terms;
   }
   const std::uint64_t flags = flags_of(sum, stored);
   if (flags != 0) {
     const bool others =
         std::any_of(stored, stored + sum.digits - 1, [](auto d) { return d != 0; });
-    return !others && (stored[sum.digits - 1] == kNan || stored[sum.digits - 1] == kInfinite);
+    return !others && stored[sum.digits - 1] == flags && (flags & (flags - 1)) == 0;
   }
+  std::uint64_t size[kMostDigits];
+  std::copy_n(stored, sum.digits, size);
+  if (is_negative(sum, stored, sum.digits)) negate(size, sum.digits);
   const int digit = sum.term_bits / 64;
   const int bit = sum.term_bits % 64;
   uint128 above = 0;
-  for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | stored[i];
+  for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | size[i];
   return above >> bit < terms;
 }
 

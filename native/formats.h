@@ -46,6 +46,7 @@ struct Format {
   constexpr std::uint64_t infinity() const {
     return static_cast<std::uint64_t>(2 * emax + 1) << (precision - 1);
   }
+  constexpr std::uint64_t sign() const { return std::uint64_t{1} << (8 * bytes - 1); }
   // Sign 0, payload 0: the one NaN that is ever returned.
   constexpr std::uint64_t quiet_nan() const {
     return infinity() | std::uint64_t{1} << (precision - 2);

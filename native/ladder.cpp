@@ -12,13 +12,33 @@ namespace {
 constexpr std::int64_t kNearColumns = 16;
 constexpr std::int64_t kNearElements = 32;
 
+// Of so many terms, what may be zero after plain or compensated sums is summed exactly at once:
+// the grid that these ask for is too coarse for some element, mostly.
+constexpr std::int64_t kManyTerms = 128;
+constexpr std::int64_t kManyCompensated = 8192;
+
+bool may_be_zero(const Interval& sum) { return std::abs(sum.s) < sum.width; }
+
+// Instead of kOpen, for the while: see resolve_zeros.
+constexpr int kLater = 1;
+
+// Whether binary32 leaves many columns of signed sums open: of so many terms, the sum is often
+// small beside its bound. Each takes columns near it with it.
+bool leaves_many(Term term, const Plan& plan, const Format& output) {
+  return facts_of(term).is_signed && plan.layout == Layout::columns &&
+         plan.reduced.count() > std::int64_t{1} << (30 - 2 * output.precision);
+}
+
 // The method that sums are made by at first: the fastest that takes terms for exact where they
 // are, and has bits to spare for the output.
-Method first_method(Term term, const Format& input, const Format& output) {
+Method first_method(Term term, const Plan& plan, const Format& input, const Format& output) {
   if (!input.is_float) return Method::residue;
   const bool narrow = input.bytes == 2 && is_exact(term, input.type, Type::float32);
-  if (narrow && output.precision <= 11) return Method::narrow;
-  const bool plain = is_exact(term, input.type, Type::float64) && output.precision <= 24;
+  if (narrow && output.precision <= 11 && !leaves_many(term, plan, output)) {
+    return Method::narrow;
+  }
+  const bool plain = is_exact(term, input.type, Type::float64) && output.precision <= 24 &&
+                     !(facts_of(term).is_signed && input.bytes == 8);
   return plain ? Method::plain : Method::compensated;
 }
 
@@ -26,18 +46,19 @@ Method first_method(Term term, const Format& input, const Format& output) {
 
 Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
                const Schedule& schedule, const ExactOutputs& exact_outputs,
-               const Workspaces& parts)
+               std::int64_t exact_columns, const Workspaces& parts)
     : request_(request),
       kept_(plan.kept.innermost()),
       input_format_(format_of(request.input_type)),
       output_format_(format_of(request.output_type)),
       by_rows_(plan.layout == Layout::rows),
       terms_(plan.reduced.count()),
-      method_(first_method(request.term, input_format_, output_format_)),
+      method_(first_method(request.term, plan, input_format_, output_format_)),
       sums_exactly_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
                     (needs_whole_sums() && !residues_are_sums(reader.memory_bytes()))),
       sums_(plan, request.term, request.input_type, method_, reader, schedule, parts),
       exact_outputs_(exact_outputs),
+      exact_columns_(exact_columns),
       results_(request.term, request.finish, terms_, output_format_),
       rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {}
 
@@ -71,17 +92,24 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
 // in the end exactly.
 void Ladder::refine(Method method, Place input, std::int64_t begin, std::int64_t end,
                     Workspace& workspace) const {
+  const TermFacts& term = facts_of(request_.term);
   decide(method, begin, end, workspace, [](std::int64_t) { return 0.0; });
+  const bool plain = method == Method::plain;
+  const bool has_many = terms_ >= (plain ? kManyTerms : kManyCompensated);
+  if (term.is_signed && has_many && method != Method::narrow) {
+    resolve_zeros(input, begin, end, workspace);
+  }
 
   const Enclosures& sums = workspace.sums;
   const Enclosures grids = workspace.grids + begin;
-  const int degree = facts_of(request_.term).degree;
+  const bool has_grid = method != Method::narrow;
   bool any = false;
   std::fill_n(grids.hi, end - begin, 0.0);
   for (std::int64_t i = begin; i < end; ++i) {
+    if (!workspace.open[i] || !has_grid) continue;
+    const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
     int& g = workspace.exponents[i];
-    if (workspace.open[i] && method != Method::narrow &&
-        grid_of(degree, sums.hi[i], sums.lo[i], sums.bound[i], &g)) {
+    if (grid_of(term, sum, &g)) {
       workspace.grids.hi[i] = std::ldexp(1.0, 52 + g);
       any = true;
     }
@@ -90,23 +118,62 @@ void Ladder::refine(Method method, Place input, std::int64_t begin, std::int64_t
     sums_.sum(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
     decide(method, begin, end, workspace, [&](std::int64_t i) {
       const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
-      return fits ? std::ldexp(1.0, degree * workspace.exponents[i]) : 0.0;
+      return fits ? std::ldexp(1.0, term.degree * workspace.exponents[i]) : 0.0;
     });
   }
 
   for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
-    if (method == Method::compensated) {
-      for (std::int64_t i = from; i < to; ++i) {
-        if (!workspace.open[i]) continue;
-        set_result(workspace, i, resolve(input + i * kept_.input, workspace));
-        workspace.open[i] = false;
-      }
-      return;
-    }
+    if (method == Method::compensated) return resolve_open(input, from, to, workspace);
     const Method better = method == Method::narrow ? Method::plain : Method::compensated;
     sums_.sum(better, input + from * kept_.input, to - from, sums + from, workspace);
     refine(better, input, from, to, workspace);
   });
+}
+
+// Sums exactly the open outputs of begin..end that may be zero, for all that is known of them.
+// Most are, or as near as no better enclosure tells.
+void Ladder::resolve_zeros(Place input, std::int64_t begin, std::int64_t end,
+                           Workspace& workspace) const {
+  const Enclosures& sums = workspace.sums;
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (!workspace.open[i]) continue;
+    const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
+    if (may_be_zero(sum)) continue;
+    workspace.open[i] = kLater;
+  }
+  for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
+    resolve_open(input, from, to, workspace);
+  });
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (workspace.open[i]) workspace.open[i] = kOpen;
+  }
+}
+
+// Decides the open outputs of begin..end by their exact sums: columns some at a time.
+void Ladder::resolve_open(Place input, std::int64_t begin, std::int64_t end,
+                          Workspace& workspace) const {
+  if (by_rows_ || exact_columns_ == 0 || end - begin == 1) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (workspace.open[i] != kOpen) continue;
+      set_result(workspace, i, resolve(input + i * kept_.input, workspace));
+      workspace.open[i] = false;
+    }
+    return;
+  }
+  const int digits = sum_format(request_.term, input_format_).stored_digits;
+  auto* const stored = reinterpret_cast<std::uint64_t*>(workspace.part_sums());
+  for (std::int64_t from = begin; from < end; from += exact_columns_) {
+    const std::int64_t n = std::min(exact_columns_, end - from);
+    std::fill_n(stored, n * digits, 0);
+    const StoredSums sums = {workspace.part_sums(), 8 * digits, n};
+    exact_outputs_.add_outputs(input + from * kept_.input, sums, n, workspace);
+    for (std::int64_t i = from; i < from + n; ++i) {
+      if (workspace.open[i] != kOpen) continue;
+      const std::uint64_t* const sum = stored + (i - from) * digits;
+      set_result(workspace, i, results_.of_exact_sum(input_format_, sum, digits));
+      workspace.open[i] = false;
+    }
+  }
 }
 
 // Decides those open outputs of begin..end whose enclosures do, given powers of
@@ -133,10 +200,14 @@ std::uint64_t Ladder::resolve(Place input, Workspace& workspace) const {
   std::uint64_t digits[kMostDigits] = {};
   exact_outputs_.add_output(input, digits, workspace);
   if (!input_format_.is_float && !output_format_.is_float) {
-    results_.finish_whole(digits, 3);
+    const SumFormat sum = sum_format(request_.term, input_format_);
+    results_.finish_whole(sum, digits, 3);
     const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
-    if (request_.checked &&
-        (digits[1] != 0 || digits[2] != 0 || (bits < 64 && digits[0] >> bits != 0))) {
+    // What is above these bits is the sign, which numbers without one do not have.
+    const bool negative = is_negative(sum, digits, 3);
+    const std::uint64_t above = negative && output_format_.is_signed ? ~std::uint64_t{0} : 0;
+    if (request_.checked && (digits[1] != above || digits[2] != above ||
+                             (bits < 64 && (digits[0] ^ above) >> bits != 0))) {
       throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
     }
     return digits[0];
@@ -159,13 +230,17 @@ void Ladder::sum_exactly(Place input, std::byte* output, std::int64_t n,
 
 // Sets results from residues of integers, which are their sums where more of these counts.
 void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
+  const SumFormat sum = sum_format(request_.term, input_format_);
   const std::uint64_t* const residues = workspace.sums.residue;
   if (needs_whole_sums()) {
     if (output_format_.is_float && terms_ <= kMaxAdditions) {
       // Both halves are numbers of binary64.
       const Enclosures& sums = workspace.sums;
       for (std::int64_t i = 0; i < n; ++i) {
-        sums.hi[i] = static_cast<double>(static_cast<std::int64_t>(residues[i] >> 32)) * 0x1p32;
+        const auto residue = static_cast<std::int64_t>(residues[i]);
+        const std::int64_t high =
+            sum.is_signed ? residue >> 32 : static_cast<std::int64_t>(residues[i] >> 32);
+        sums.hi[i] = static_cast<double>(high) * 0x1p32;
         sums.lo[i] = static_cast<double>(static_cast<std::int64_t>(residues[i] & 0xffffffff));
         sums.bound[i] = 0;
       }
@@ -192,11 +267,14 @@ bool Ladder::needs_whole_sums() const {
          (output_format_.is_float || request_.finish != Finish::none);
 }
 
-// Whether no sum of integers reaches 2^64, so that its residue is all of it.
+// Whether no sum of integers reaches 2^64 or, if they are signed, 2^63 in size, so that its
+// residue is all of it.
 bool Ladder::residues_are_sums(std::int64_t memory_bytes) const {
   const int degree = facts_of(request_.term).degree;
+  const bool is_signed = input_format_.is_signed && facts_of(request_.term).is_signed;
   const std::int64_t bits = degree * (8 * memory_bytes - (input_format_.is_signed ? 1 : 0));
-  return bits < 64 && terms_ < std::int64_t{1} << std::min<std::int64_t>(64 - bits, 62);
+  const std::int64_t room = (is_signed ? 63 : 64) - bits;
+  return room > 0 && terms_ < std::int64_t{1} << std::min<std::int64_t>(room, 62);
 }
 
 // Calls f(from, to) for stretches of begin..end that hold all open outputs.
@@ -211,7 +289,7 @@ void Ladder::for_each_open(const Workspace& workspace, std::int64_t begin, std::
     i = static_cast<const std::uint8_t*>(found) - workspace.open;
     std::int64_t last = i;
     for (std::int64_t j = i; j < end && j <= last + gap; ++j) {
-      if (workspace.open[j]) last = j;
+      if (workspace.open[j] == kOpen) last = j;
     }
     f(i, last + 1);
     i = last + 1;

@@ -20,9 +20,11 @@ namespace halfulp {
 
 class Ladder {
  public:
-  // `parts` are the workspaces of the parts of a tile.
+  // `parts` are the workspaces of the parts of a tile; all workspaces have room for so many
+  // `exact_columns`.
   Ladder(const Plan& plan, const Request& request, const Reader& reader,
-         const Schedule& schedule, const ExactOutputs& exact_outputs, const Workspaces& parts);
+         const Schedule& schedule, const ExactOutputs& exact_outputs,
+         std::int64_t exact_columns, const Workspaces& parts);
 
   // Sets n outputs, neighbours along the innermost kept loop.
   void climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
@@ -37,6 +39,10 @@ class Ladder {
               Unit unit) const;
   std::uint64_t resolve(Place input, Workspace& workspace) const;
   bool needs_whole_sums() const;
+  void resolve_open(Place input, std::int64_t begin, std::int64_t end,
+                    Workspace& workspace) const;
+  void resolve_zeros(Place input, std::int64_t begin, std::int64_t end,
+                     Workspace& workspace) const;
   bool residues_are_sums(std::int64_t memory_bytes) const;
   template <class F>
   void for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
@@ -53,6 +59,7 @@ class Ladder {
   const bool sums_exactly_;  // every output, at once
   const TileSums sums_;
   const ExactOutputs& exact_outputs_;
+  const std::int64_t exact_columns_;
   const Results results_;
   const Rounder* const rounder_;  // of float outputs
 };

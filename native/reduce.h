@@ -37,7 +37,8 @@ struct Request {
 };
 
 // A checked result that does not fit: of those found, the first in the order of the plan's
-// loops, whatever the number of threads. It is exactly sum[0] + 2^64 sum[1] + 2^128 sum[2].
+// loops, whatever the number of threads. It is exactly sum[0] + 2^64 sum[1] + 2^128 sum[2], in
+// two's complement.
 struct SumOverflow {
   std::uint64_t sum[3];
   std::ptrdiff_t output;  // bytes from the first output to its

@@ -19,26 +19,27 @@
 
 namespace halfulp {
 
-// Sums are never below 0: |lo| <= hi, and infinite sums are of one sign.
-static_assert(!any_is_signed());
-
-// The width is widened by 2^-9 of the bound (see Enclosures) and by 2^-100 of s, which covers
-// the roundings here and in round_ends. |lo| <= hi, so t is exact (Dekker).
+// The width is widened by 2^-9 of the bound (see Enclosures) and by 2^-100 of |s|, which covers
+// the roundings here and in round_ends. t is exact, by TwoSum: after terms cancelled, lo may be
+// larger than hi.
 inline Interval interval_of(double hi, double lo, double bound) {
   const double s = hi + lo;
-  return {s, lo - (s - hi), bound * (1 + 0x1p-9) + s * 0x1p-100};
+  const double z = s - hi;
+  const double t = (hi - (s - z)) + (lo - z);
+  return {s, t, bound * (1 + 0x1p-9) + std::abs(s) * 0x1p-100};
 }
 
 // A sum known to be a multiple of 2^dg, of elements that are multiples of 2^g and terms of
 // degree d, is known exactly if the enclosure holds one such multiple only. Returns the least
 // g for which it does; false if there is none.
-inline bool grid_of(int degree, double hi, double lo, double bound, int* g) {
-  const Interval sum = interval_of(hi, lo, bound);
-  const bool usual = sum.s >= kLeastDecidable && sum.s < 0x1p1000;
-  if (!(usual || (sum.s == 0 && bound < 0x1p-900))) return false;
+inline bool grid_of(const TermFacts& term, const Interval& sum, int* g) {
+  const bool usual = term.is_signed ? sum.width >= kLeastDecidable && sum.width < 0x1p900
+                                    : sum.s >= kLeastDecidable && sum.s < 0x1p1000;
+  const bool zeros = !term.is_signed && sum.s == 0 && sum.width > 0 && sum.width < 0x1p-900;
+  if (!(usual || zeros)) return false;
   // 2^dg > 2 * width
   const int twice = std::ilogb(sum.width) + 2;
-  *g = degree == 1 ? twice : (twice + 1) >> 1;
+  *g = term.degree == 1 ? twice : (twice + 1) >> 1;
   return true;
 }
 
@@ -46,32 +47,38 @@ inline bool grid_of(int degree, double hi, double lo, double bound, int* g) {
 class Results {
  public:
   Results(Term term, Finish finish, std::int64_t terms, const Format& format)
-      : term_(term), finish_(finish), terms_(terms), format_(format) {}
+      : term_(term),
+        is_signed_(facts_of(term).is_signed),
+        finish_(finish),
+        terms_(terms),
+        format_(format) {}
 
   // The result, if the enclosure of one output determines it. Both ends of the enclosure are
   // finished and rounded; both are monotone, so if they agree the exact sum gives the same.
   //
-  // `infinite_is_final` says that an infinite hi means an infinite element
+  // `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
+  // every format's range, and that no sum of finite terms is NaN
   // (docs/exactness.md#infinities-nan-and-zero). `unit`, if not 0, is a power of two of which S
   // is a multiple.
   bool decide(double hi, double lo, double bound, bool infinite_is_final, double unit,
               std::uint64_t* result) const {
     if (hi != hi) {
       *result = format_.quiet_nan();
-      return true;
+      return infinite_is_final || !is_signed_;
     }
-    if (hi > 0x1.fffffffffffffp1023) {
-      *result = format_.infinity();
+    if (std::abs(hi) > 0x1.fffffffffffffp1023) {
+      *result = with_sign(format_.infinity(), hi < 0);
       return infinite_is_final;
     }
     const Interval sum = interval_of(hi, lo, bound);
     if (unit > 0 && sum.width < unit / 2) {
       const double s = std::rint(sum.s / unit);  // sum.s / unit itself from 2^52 on
       const double t = std::rint(((sum.s - s * unit) + sum.t) / unit);
-      const auto whole = static_cast<uint128>(static_cast<int128>(s) + static_cast<int128>(t));
-      const std::uint64_t digits[] = {static_cast<std::uint64_t>(whole),
-                                      static_cast<std::uint64_t>(whole >> 64)};
-      *result = of_digits({digits, 2, std::ilogb(unit)});
+      const int128 whole = static_cast<int128>(s) + static_cast<int128>(t);
+      const auto size = static_cast<uint128>(whole < 0 ? -whole : whole);
+      const std::uint64_t digits[] = {static_cast<std::uint64_t>(size),
+                                      static_cast<std::uint64_t>(size >> 64)};
+      *result = with_sign(of_digits({digits, 2, std::ilogb(unit)}), whole < 0);
       return true;
     }
     if (sum.s == 0) {
@@ -79,13 +86,17 @@ class Results {
       *result = of_digits({&zero, 1, 0});
       return sum.width == 0;
     }
-    if (!(sum.s >= kLeastDecidable)) return false;
-    return with_finish(finish_, [&](auto finish) {
-      return round_ends(format_, finish.of(sum, terms_), result);
+    const bool negative = sum.s < 0;
+    const Interval size = negative ? Interval{-sum.s, -sum.t, sum.width} : sum;
+    if (!(size.s >= kLeastDecidable && size.width < size.s)) return false;
+    const bool same = with_finish(finish_, [&](auto finish) {
+      return round_ends(format_, finish.of(size, terms_), result);
     });
+    *result = with_sign(*result, negative);
+    return same;
   }
 
-  // The result, of a float type, of a sum that is known exactly.
+  // The result, of a float type, of a sum that is known exactly, not below 0.
   std::uint64_t of_digits(const Digits& sum) const {
     return with_finish(finish_, [&](auto finish) {
       if (finish.kNeedsTerms && terms_ == 0) return format_.quiet_nan();
@@ -95,27 +106,33 @@ class Results {
   }
 
   // Makes an exact sum of integers, of at most three digits, the exact result of an integer
-  // type; that of no terms is 0.
-  void finish_whole(std::uint64_t* digits, int size) const {
+  // type; that of no terms is 0. Below 0 it is what it is of the size, so towards zero.
+  void finish_whole(const SumFormat& sum, std::uint64_t* digits, int size) const {
+    const bool negative = is_negative(sum, digits, size);
+    if (negative) negate(digits, size);
     with_finish(finish_, [&](auto finish) {
       if (!(finish.kNeedsTerms && terms_ == 0)) finish.whole(digits, size, terms_);
     });
+    if (negative) negate(digits, size);
   }
 
   // The result of an exact sum of elements of `input`, which has `size` digits, for floats as
   // many as its format; of integers as an integer type, modulo 2^64.
   std::uint64_t of_exact_sum(const Format& input, const std::uint64_t* digits, int size) const {
+    const SumFormat sum = sum_format(term_, input);
     if (!input.is_float) {
-      if (format_.is_float) return of_digits({digits, size, 0});
+      if (format_.is_float) return of_sum(sum, digits, size);
       std::uint64_t whole[3];
       std::copy_n(digits, size, whole);
-      finish_whole(whole, size);
+      finish_whole(sum, whole, size);
       return whole[0];
     }
-    const SumFormat sum = sum_format(term_, input);
     const std::uint64_t flags = flags_of(sum, digits);
-    if (flags != 0) return flags & kNan ? format_.quiet_nan() : format_.infinity();
-    return of_digits({digits, sum.digits, sum.exponent});
+    if (flags != 0) {
+      return flags & kNan ? format_.quiet_nan()
+                          : with_sign(format_.infinity(), flags & kNegativeInfinite);
+    }
+    return of_sum(sum, digits, sum.digits);
   }
 
   // Sets the results of n outputs, side by side, where `rounder`, that of the format, finds
@@ -153,14 +170,32 @@ class Results {
   static void finish_few(const Enclosures& sums, std::int64_t n, double* hi, double* lo,
                          double* bound, Of of) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const Interval finished = of(interval_of(sums.hi[i], sums.lo[i], sums.bound[i]));
-      hi[i] = finished.s;
-      lo[i] = finished.t;
-      bound[i] = finished.width;
+      const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
+      const double sign = sum.s < 0 ? -1 : 1;
+      const Interval finished = of(Interval{sign * sum.s, sign * sum.t, sum.width});
+      hi[i] = sign * finished.s;
+      lo[i] = sign * finished.t;
+      // Only the interval of zeros alone has no width, whatever underflows.
+      const bool is_point = sum.width == 0 || finished.width > 0;
+      bound[i] = is_point ? finished.width : 0x1p-1074;
     }
   }
 
+  std::uint64_t with_sign(std::uint64_t bits, bool negative) const {
+    return negative ? bits | format_.sign() : bits;
+  }
+
+  // The result of a sum of `size` digits, without flags.
+  std::uint64_t of_sum(const SumFormat& sum, const std::uint64_t* digits, int size) const {
+    if (!is_negative(sum, digits, size)) return of_digits({digits, size, sum.exponent});
+    std::uint64_t negated[kMostDigits];
+    std::copy_n(digits, size, negated);
+    negate(negated, size);
+    return with_sign(of_digits({negated, size, sum.exponent}), true);
+  }
+
   const Term term_;
+  const bool is_signed_;
   const Finish finish_;
   const std::int64_t terms_;
   const Format& format_;

@@ -3,6 +3,7 @@
 // May include enclosure.h, finish.h and formats.h only.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -55,7 +56,7 @@ inline std::uint64_t round_pair(const Format& format, double s, double t) {
 // is monotone, so all between them does. `width` has slack for the roundings of the ends.
 inline bool round_ends(const Format& format, const Interval& value, std::uint64_t* result) {
   const auto [s, t, width] = value;
-  if (!(s >= kLeastDecidable && width < s * 0x1p-3)) return false;
+  if (!(s >= kLeastDecidable && width + std::abs(t) < s * 0x1p-3)) return false;
   const std::uint64_t low = round_pair(format, s, t - width);
   const std::uint64_t high = round_pair(format, s, t + width);
   *result = low;

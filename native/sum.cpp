@@ -58,7 +58,8 @@ void TileSums::sum_part(Method method, const Loops& reduced, Place input, std::i
   const Function kernel =
       method == first_ ? kernel_ : find_kernel(term_, plan_.layout, method, type_);
   std::optional<FlushSubnormals> flush;
-  if (method == Method::narrow && type_ == Type::bfloat16) flush.emplace();
+  const bool may_flush = !facts_of(term_).is_signed;
+  if (method == Method::narrow && type_ == Type::bfloat16 && may_flush) flush.emplace();
   const Loop& kept = plan_.kept.innermost();
   const Loop& inner = reduced.innermost();
   if (plan_.layout == Layout::rows && reader_.joins(plan_.reduced, kept, n)) {

@@ -11,7 +11,7 @@ namespace halfulp {
 __extension__ typedef unsigned __int128 uint128;
 __extension__ typedef __int128 int128;
 
-enum class Term { square, magnitude };
+enum class Term { square, magnitude, value };
 
 // A term is a struct of its own. The term of 0 is 0: what is padded with zeros stays the same.
 template <Term term>
@@ -24,8 +24,8 @@ struct TermOf<Term::square> {
   // Elements c times as large have terms c^kDegree times as large: multiples of 2^L have terms
   // that are multiples of 2^(kDegree * L), and p bits give kDegree * p.
   static constexpr int kDegree = 2;
-  // Whether a term may be below 0. Where code needs that none is, it asserts so: sums never
-  // decrease, and are as large as their terms are together.
+  // Whether a term may be below 0: it has the sign of its element then. Where code needs that
+  // none is, it asserts so: sums never decrease, and are as large as their terms are together.
   static constexpr bool kIsSigned = false;
   // The term of an integer of size m, without its sign.
   static constexpr uint128 size(std::uint64_t m) { return uint128{m} * m; }
@@ -38,6 +38,16 @@ struct TermOf<Term::magnitude> {
   static constexpr const char* kName = "magnitude";
   static constexpr int kDegree = 1;
   static constexpr bool kIsSigned = false;
+  static constexpr uint128 size(std::uint64_t m) { return m; }
+};
+
+// The element itself.
+template <>
+struct TermOf<Term::value> {
+  static constexpr Term kTerm = Term::value;
+  static constexpr const char* kName = "value";
+  static constexpr int kDegree = 1;
+  static constexpr bool kIsSigned = true;
   static constexpr uint128 size(std::uint64_t m) { return m; }
 };
 
@@ -55,20 +65,14 @@ constexpr TermFacts facts_as() {
           TermOf<term>::kIsSigned};
 }
 
-inline constexpr TermFacts kTerms[] = {facts_as<Term::square>(), facts_as<Term::magnitude>()};
+inline constexpr TermFacts kTerms[] = {facts_as<Term::square>(), facts_as<Term::magnitude>(),
+                                       facts_as<Term::value>()};
 
 constexpr const TermFacts& facts_of(Term term) {
   for (const TermFacts& facts : kTerms) {
     if (facts.term == term) return facts;
   }
   __builtin_unreachable();
-}
-
-// For code that all terms share: whether it may be given a term below 0.
-constexpr bool any_is_signed() {
-  bool any = false;
-  for (const TermFacts& facts : kTerms) any |= facts.is_signed;
-  return any;
 }
 
 // Whether terms of floats of one type are numbers of another, unless they leave its range.
@@ -84,6 +88,8 @@ auto with_term(Term term, Call call) {
       return call(TermOf<Term::square>());
     case Term::magnitude:
       return call(TermOf<Term::magnitude>());
+    case Term::value:
+      return call(TermOf<Term::value>());
   }
   __builtin_unreachable();
 }

@@ -2,6 +2,7 @@
 // May include dispatch.h, read.h and watch.h only.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,16 +24,26 @@ class Workspace {
     bool packed;              // elements are copied before they are read
     bool reshaped;            // a matrix is reshaped to one of kReshapedColumns
     std::int64_t part_bytes;  // for the exact sums of a part
+    // Sums of signed terms, which may cancel: so many columns are summed exactly at once.
+    std::int64_t exact_columns = 0;
   };
 
   Workspace(std::int64_t outputs, const Needs& needs, Watch* watch) : pace(watch) {
     const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
     const bool columns = needs.layout == Layout::columns;
-    const std::int64_t lanes =
-        columns ? (n + 64) * (needs.adds ? kExactLaneBytes : kLaneBytes) : 0;
+    const std::int64_t exact =
+        needs.adds ? n : needs.exact_columns + static_cast<std::int64_t>(kPadding);
+    const auto room_for = [](std::int64_t outputs, std::size_t bytes) {
+      return (outputs + 64) * static_cast<std::int64_t>(bytes);
+    };
+    const bool both = !needs.adds && needs.exact_columns > 0;
+    std::int64_t lanes = room_for(n, needs.adds ? kExactLaneBytes : kLaneBytes);
+    if (both) lanes = std::max(lanes, room_for(exact, kExactLaneBytes));
+    if (!columns) lanes = 0;
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
     memory_.reset(new std::byte[64 + pack + lanes + needs.part_bytes +
-                                n * (needs.adds ? kExactBytes : kBytes)]);
+                                n * (needs.adds ? kExactBytes : kBytes) +
+                                (both ? exact * kExactBytes : 0)]);
     packed_ = align(memory_.get());
     scratch_ = packed_ + pack;
     std::byte* next = scratch_ + lanes;
@@ -44,13 +55,18 @@ class Workspace {
       reshaped_ = std::make_unique<Workspace>(
           kReshapedColumns, Needs{needs.layout, needs.adds, needs.packed, false, 0}, watch);
     }
-    if (needs.adds) {
+    if (needs.adds || both) {
       part_sums_ = next;
       next += needs.part_bytes;
-      for (std::int64_t*& limb : limbs.limb) take(limb);
-      take(limbs.exponent);
-      return;
+      const auto take_exact = [&](auto*& array) {
+        array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
+        next += exact * sizeof *array;
+      };
+      for (std::int64_t*& limb : limbs.limb) take_exact(limb);
+      take_exact(limbs.exponent);
+      next += exact % 2 * sizeof *limbs.exponent;  // to a multiple of 8 bytes
     }
+    if (needs.adds) return;
     take(sums.hi);
     take(sums.lo);
     take(sums.bound);
@@ -68,9 +84,14 @@ class Workspace {
     return adds ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
   }
 
+  // Most of what a column takes that is summed exactly, besides its sum.
+  static constexpr std::int64_t bytes_per_exact_column() {
+    return kExactBytes + static_cast<std::int64_t>(kExactLaneBytes);
+  }
+
   void* scratch() { return scratch_; }           // of a kernel
   std::byte* packed() { return packed_; }        // copies of elements
-  std::byte* part_sums() { return part_sums_; }  // exact ones, of a part
+  std::byte* part_sums() { return part_sums_; }  // exact ones, of a part or of a few columns
   Workspace& reshaped() { return *reshaped_; }
 
   Pace pace;
@@ -79,7 +100,7 @@ class Workspace {
   std::uint64_t* results;  // of the output's type, side by side
   int* exponents;          // g of a grid 2^g, of open outputs
   std::uint8_t* open;
-  Limbs limbs;  // instead of all these, if it adds
+  Limbs limbs;  // instead of all these if it adds, or beside them: see exact_columns
 
  private:
   static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;

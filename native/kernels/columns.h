@@ -41,6 +41,9 @@ struct SumColumnsNarrow {
 
   // Two chains of half the rows, whose first term is exact, and a join.
   static double factor(std::size_t n) {
+    if (TermOf<term>::kIsSigned) {
+      return Lane::factor(n / kRowsPerPass + 2) + Chain::factor_of_sizes();
+    }
     return Lane::factor(n / kRowsPerPass + 2) + Chain::factor(kRowsPerPass / 2);
   }
   static double underflow(std::size_t n) { return Chain::underflow(n); }
@@ -51,13 +54,15 @@ struct SumColumnsNarrow {
     for (std::size_t row = 0; row < rows; ++row) {
       const std::uint16_t* x = get(row);
       for (std::size_t half = 0; half < 2; ++half) {
-        chains[half][row % 2].step(load_narrow<type>(x + half * kNarrowWidth));
+        Narrow& sum = chains[half][row % 2].s;
+        sum = TermVectors<term>::add(load_narrow<type>(x + half * kNarrowWidth), sum);
       }
     }
     for (std::size_t half = 0; half < 2; ++half, lanes += 2) {
-      const Narrow sum = chains[half][0].s + chains[half][1].s;
-      lanes[0].s = widen_low(sum) + (fresh ? Vector{} : lanes[0].s);
-      lanes[1].s = widen_high(sum) + (fresh ? Vector{} : lanes[1].s);
+      Chain sum = Chain::join(chains[half][0], chains[half][1]);
+      sum.set_running(chains[half][0], chains[half][1]);
+      lanes[0] = Lane::join(sum.low(), fresh ? Lane{} : lanes[0]);
+      lanes[1] = Lane::join(sum.high(), fresh ? Lane{} : lanes[1]);
     }
   }
 };
@@ -117,12 +122,12 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
     pass_all<type, Sum>(data + static_cast<std::ptrdiff_t>(begin) * row_stride, row_stride, n,
                         columns, true, lanes);
     const double factor = Sum::factor(n);
-    const double underflow = Sum::underflow(n);
+    const Vector underflow = Vector{} + Sum::underflow(n);
     for (std::size_t j = 0; j < columns; j += kWidth) {
       const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
       const Lane& lane = lanes[j / kWidth];
       add_to_enclosures(enclosures + j, fresh && begin == 0, count, lane,
-                        lane.mass() * factor + underflow);
+                        lane.bound(factor, underflow));
     }
   }
 }

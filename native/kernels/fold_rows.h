@@ -15,8 +15,8 @@ namespace {
 // A row is read twice, first from memory: what will be read then is fetched while the row
 // before is summed. Most rows are pieces of one array.
 template <class T>
-inline void prefetch_next_row(const T* x) {
-  __builtin_prefetch(x + kExactColumns);
+inline void prefetch_next_row(const T* x, std::size_t columns) {
+  __builtin_prefetch(x + columns);
 }
 
 constexpr std::size_t kFoldLanes = kWidth == 2 ? 8 : 4;
@@ -27,13 +27,14 @@ static_assert(kExactColumns <= kFoldStride << log_exact_rows(Type::float64));
 template <Term term, Type type, std::size_t folds>
 bool fold_row(const Bits<type>* x, std::size_t n, int head_exponent, const Limbs& limbs) {
   using Lane = Folds<term, type, folds>;
+  const std::size_t columns = n;
   const Vector head = Vector{} + head_of(head_exponent);
   Lane lanes[kFoldLanes];
   for (Lane& lane : lanes) lane.start(head);
   for (; n >= kFoldStride; n -= kFoldStride, x += kFoldStride) {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kFoldLanes; ++i) {
-      if (i * kWidth * sizeof *x % 64 == 0) prefetch_next_row(x + i * kWidth);
+      if (i * kWidth * sizeof *x % 64 == 0) prefetch_next_row(x + i * kWidth, columns);
       lanes[i].step(load<type>(x + i * kWidth));
     }
   }
@@ -62,6 +63,7 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
   using F = NarrowFold<term, type>;
   using Lane = typename F::Lane;
   constexpr std::size_t kNarrowLanes = kRegisters / 8;
+  const std::size_t columns = n;
   constexpr std::size_t kStride = kNarrowLanes * kNarrowWidth;
   const Narrow head = Narrow{} + static_cast<float>(head_of(F::head_for(head_exponent)));
   typename Lane::Residues sums[3] = {};
@@ -74,7 +76,8 @@ bool fold_row_narrow(const std::uint16_t* x, std::size_t n, int head_exponent,
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < kNarrowLanes; i += 2) {
         Narrow two[2];
-        if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch_next_row(x + i * kNarrowWidth);
+        if (i * kNarrowWidth * sizeof *x % 64 == 0)
+          prefetch_next_row(x + i * kNarrowWidth, columns);
         load_two_narrow<type>(x + i * kNarrowWidth, two);
         lanes[i].step(two[0]);
         lanes[i + 1].step(two[1]);
@@ -115,7 +118,7 @@ template <Term term, Type type>
 void exact_row(const Bits<type>* x, std::size_t n, const Limbs& limbs, int& head) {
   using F = Fold<term, type>;
   std::int64_t least, most;
-  for (bool guessed = head != kNoHead;; guessed = false) {
+  for (bool guessed = head != kNoHead && !TermOf<term>::kIsSigned;; guessed = false) {
     if (guessed) {
       find_extremes<type, false>(x, n, least, most);
     } else {

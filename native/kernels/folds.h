@@ -1,7 +1,7 @@
 // Folds: what a sum of terms is held in without any rounding.
 //
 // Each lane has a few numbers of binary64, the folds, of falling exponents. Fold f starts at a
-// power of two M_f = 2^K_f (f > 0: 1.5 times that, for numbers of either sign) and never
+// power of two M_f = 2^K_f (for numbers of either sign, as of f > 0, 1.5 times that) and never
 // leaves [2^K_f, 2^(K_f + 1)], so that it is M_f and an integer number of times
 // q_f = 2^(K_f - 52). Adding a number v to a fold a, s = fl(a + v), takes the multiple s - a of
 // q_f off v, exactly; v - (s - a), at most q_f / 2, is exact too (Dekker) and goes to the next
@@ -10,7 +10,8 @@
 //
 // Let n = 2^kLogSteps, the most terms of a lane, d their degree, |x| < 2^E and all x multiples
 // of 2^L. The least and the greatest magnitude tell E and L before anything is added.
-//   K_0 = dE + kLogSteps: n terms, each rounded to at most 2^(dE), sum up to at most M_0.
+//   K_0 = dE + kLogSteps: n terms, each rounded to at most 2^(dE), sum up to at most M_0; one
+//   more for signed terms, which sum up to at most M_0 / 2.
 //   Terms that are exact in binary64: at most n remainders of q_(f-1) / 2 each, and
 //   n roundings of q_f / 2, come to fold f. With K_f = K_(f-1) - 51 + kLogSteps they
 //   sum up to n q_(f-1) = 2^(K_f - 1) at most.
@@ -58,13 +59,15 @@ struct Fold {
 
   // K_0, from the greatest magnitude. Of zeros alone any will do.
   static constexpr int head_for(std::int64_t most) {
-    return most == 0 ? 0
-                     : kDegree * (exponent(static_cast<std::uint64_t>(most)) + 1) + kLogSteps;
+    return most == 0 ? 0 : head_over(exponent(static_cast<std::uint64_t>(most)) + 1);
+  }
+  // Signed terms move the head, which starts in the middle, by half of its room at most.
+  static constexpr int head_over(int exponent) {
+    return kDegree * exponent + kLogSteps + TermOf<term>::kIsSigned;
   }
   // What a head of finite numbers never reaches, and none of binary64 may.
-  static constexpr int kTooHigh = kDegree * (kFormat.emax + 2) + kLogSteps < 1023
-                                      ? kDegree * (kFormat.emax + 2) + kLogSteps
-                                      : 1023;
+  static constexpr int kTooHigh =
+      head_over(kFormat.emax + 2) < 1023 ? head_over(kFormat.emax + 2) : 1023;
 
   // Whether so many folds do, besides their exponents.
   static constexpr bool suffice(int folds, int head, int unit) {
@@ -72,7 +75,7 @@ struct Fold {
   }
   // No more are tried: 4 where terms have rests, else 3, or 2 if these do whatever the values.
   static constexpr std::size_t most() {
-    const int head = kDegree * (kFormat.emax + 1) + kLogSteps;
+    const int head = head_over(kFormat.emax + 1);
     const bool two = suffice(2, head, kDegree * kFormat.least_exponent());
     return kExact ? (two ? 2 : 3) : 4;
   }
@@ -111,9 +114,9 @@ struct FoldLane {
   V a[folds];
 
   void start(V head) {
-    a[0] = head;
-    for (std::size_t f = 1; f < folds; ++f) {
-      const double scale = head_of(static_cast<int>(f) * step_) * 1.5;
+    for (std::size_t f = 0; f < folds; ++f) {
+      const bool is_signed = f > 0 || TermOf<term>::kIsSigned;
+      const double scale = head_of(static_cast<int>(f) * step_) * (is_signed ? 1.5 : 1);
       a[f] = head * static_cast<decltype(+head[0])>(scale);
     }
   }
@@ -136,9 +139,10 @@ struct FoldLane {
     }
   }
 
-  // Whether fold 0 kept its exponent: as terms are not negative, then it always did.
+  // Whether fold 0 kept its exponent: as terms are not negative, then it always did. Of signed
+  // ones the greatest is always found before, so that it does.
   Integers fits(V head) const {
-    static_assert(!TermOf<term>::kIsSigned, "fold 0 starts at M_0, which it may fall below");
+    if (TermOf<term>::kIsSigned) return ~Integers{};
     return (Integers)(a[0] <= head + head);
   }
 

@@ -11,39 +11,73 @@ namespace halfulp {
 namespace {
 
 // What the errors of a sum are in proportion to: its mass, the sum of the sizes of its terms.
-// Terms that are not negative add up to it.
+// Terms that are not negative add up to it, others are added without their signs besides.
+template <class V, bool is_signed>
+struct Mass {
+  V mass_of(V sum) const { return sum; }
+  void add_size(V) {}
+  void set_size(V) {}
+  static Mass join_masses(const Mass&, const Mass&) { return {}; }
+  static Mass join_mass_pairs(const Mass&, const Mass&) { return {}; }
+  Mass<Vector, false> widen_mass(Vector (*)(Narrow)) const { return {}; }
+};
+
+template <class V>
+struct Mass<V, true> {
+  V m{};
+
+  V mass_of(V) const { return m; }
+  void add_size(V x) { m += size_of(x); }
+  void set_size(V x) { m = x; }
+  static Mass join_masses(const Mass& a, const Mass& b) { return {a.m + b.m}; }
+  static Mass join_mass_pairs(const Mass& a, const Mass& b) {
+    return {evens(a.m, b.m) + odds(a.m, b.m)};
+  }
+  Mass<Vector, true> widen_mass(Vector (*widen)(Narrow)) const { return {widen(m)}; }
+};
+
+// The bound of a sum: `factor` of its mass, and what underflow adds. A signed sum whose mass is
+// less than that is exact, and zeros alone have the bound 0.
 template <Term term>
-Vector mass_of(Vector sum) {
-  static_assert(!TermOf<term>::kIsSigned, "a sum of terms that cancel is less than its mass");
-  return sum;
+inline Vector bound_of(Vector mass, double factor, Vector underflow) {
+  if constexpr (TermOf<term>::kIsSigned) underflow = mass < underflow ? mass : underflow;
+  return mass * factor + underflow;
 }
 
 // One binary64 number per output, for terms that are exact in binary64: squares of types of
 // at most 24 bits, exponents -298..256. Proved in docs/exactness.md#plain-sums.
 template <Term term>
-struct Plain {
+struct Plain : Mass<Vector, TermOf<term>::kIsSigned> {
   Vector s{};
 
-  void step(Vector x) { s = TermVectors<term>::add(x, s); }
+  void step(Vector x) {
+    s = TermVectors<term>::add(x, s);
+    this->add_size(x);
+  }
   Vector high() const { return s; }
   Vector low() const { return Vector{}; }
-  Vector mass() const { return mass_of<term>(s); }
+  Vector mass() const { return this->mass_of(s); }
+  Vector bound(double factor, Vector underflow) const {
+    return bound_of<term>(mass(), factor, underflow);
+  }
 
-  // Sums of non-negative terms, each passing at most h additions: |S - s| <= h u S
+  // Sums of mass A, of terms each passing at most h additions: |S - s| <= h u A
   // (Higham 2002, 4.2; Jeannerod and Rump 2013).
   static double factor(std::size_t h) { return static_cast<double>(h) * kU; }
   static double underflow(std::size_t) { return 0; }
 
-  static Plain join(const Plain& a, const Plain& b) { return {a.s + b.s}; }
+  static Plain join(const Plain& a, const Plain& b) {
+    return {Plain::join_masses(a, b), a.s + b.s};
+  }
   static Plain join_pairs(const Plain& a, const Plain& b) {
-    return {evens(a.s, b.s) + odds(a.s, b.s)};
+    return {Plain::join_mass_pairs(a, b), evens(a.s, b.s) + odds(a.s, b.s)};
   }
 };
 
 // Two: s, the sum in binary64, and c, the sum of the rounding errors of terms and sums
 // (Dot2 of Ogita, Rump and Oishi 2005). Proved in docs/exactness.md#compensated-sums.
 template <Term term>
-struct Compensated {
+struct Compensated : Mass<Vector, TermOf<term>::kIsSigned> {
   Vector s{};
   Vector c{};
 
@@ -51,14 +85,18 @@ struct Compensated {
     Vector p, e, r;
     TermVectors<term>::split(x, p, e);
     s = two_sum(s, p, r);
-    c += e + r;
+    c += TermOf<term>::kDegree == 1 ? r : e + r;
+    this->add_size(x);
   }
   Vector high() const { return s; }
   Vector low() const { return c; }
-  Vector mass() const { return mass_of<term>(s); }
+  Vector mass() const { return this->mass_of(s); }
+  Vector bound(double factor, Vector underflow) const {
+    return bound_of<term>(mass(), factor, underflow);
+  }
 
-  // At depth k, c holds at most k + 1 errors of at most u s each, and a step or a join
-  // rounds twice: 2(k + 1)u^2 s, summed over k <= h.
+  // At depth k, c holds at most k + 1 errors of at most u times the mass each, and a step or a
+  // join rounds twice: 2(k + 1)u^2 of it, summed over k <= h.
   static double factor(std::size_t h) {
     const double depth = static_cast<double>(h + 2);
     return depth * depth * (kU * kU);
@@ -68,14 +106,16 @@ struct Compensated {
   }
 
   static Compensated join(const Compensated& a, const Compensated& b) {
-    Compensated both;
+    Compensated both = {Compensated::join_masses(a, b), {}, {}};
     Vector r;
     both.s = two_sum(a.s, b.s, r);
     both.c = (a.c + b.c) + r;
     return both;
   }
   static Compensated join_pairs(const Compensated& a, const Compensated& b) {
-    return join({evens(a.s, b.s), evens(a.c, b.c)}, {odds(a.s, b.s), odds(a.c, b.c)});
+    const Compensated both =
+        join({{}, evens(a.s, b.s), evens(a.c, b.c)}, {{}, odds(a.s, b.s), odds(a.c, b.c)});
+    return {Compensated::join_mass_pairs(a, b), both.s, both.c};
   }
 };
 
@@ -84,20 +124,37 @@ struct Compensated {
 // infinite, which decides nothing; underflow is in the bound. Proved in
 // docs/exactness.md#sums-in-binary32.
 template <Term term, Type type>
-struct Binary32 {
+struct Binary32 : Mass<Narrow, TermOf<term>::kIsSigned> {
   static_assert(is_exact(term, type, Type::float32));
   Narrow s{};
 
-  void step(Narrow x) { s = TermVectors<term>::add(x, s); }
+  void step(Narrow x) {
+    s = TermVectors<term>::add(x, s);
+    this->add_size(x);
+  }
 
   static double factor(std::size_t h) { return static_cast<double>(h) * kU32; }
+  // Of the sizes of sums, added up in binary32, at most 2^10 to a number.
+  static constexpr double factor_of_sizes() { return kU32 * (1 + 0x1p-10); }
   static double underflow(std::size_t n) {
     return static_cast<double>(n) * TermVectors<term>::template kUnderflow32<type>;
   }
 
-  static Binary32 join_pairs(const Binary32& a, const Binary32& b) {
-    return {evens(a.s, b.s) + odds(a.s, b.s)};
+  static Binary32 join(const Binary32& a, const Binary32& b) {
+    return {Binary32::join_masses(a, b), a.s + b.s};
   }
+  // Makes the mass of signed sums that of a + b, where a and b are sums: their sizes and its.
+  // See SumRowRunning.
+  void set_running(const Binary32& a, const Binary32& b) {
+    this->set_size(size_of(s) + (size_of(a.s) + size_of(b.s)));
+  }
+  static Binary32 join_pairs(const Binary32& a, const Binary32& b) {
+    return {Binary32::join_mass_pairs(a, b), evens(a.s, b.s) + odds(a.s, b.s)};
+  }
+
+  // The first and the second half of the elements, in binary64.
+  Plain<term> low() const { return {this->widen_mass(&widen_low), widen_low(s)}; }
+  Plain<term> high() const { return {this->widen_mass(&widen_high), widen_high(s)}; }
 };
 
 // Counts elements that are not multiples of 2^g, those that adding and subtracting `lift`,

@@ -1,10 +1,9 @@
 // Rounds most outputs of a tile at once, in vectors; results.h decides the rest. Proved in
 // docs/exactness.md#rounding-a-tile-at-once.
-// May include enclosure.h, simd.h and terms.h only. Internal linkage: see simd.h.
+// May include enclosure.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../enclosure.h"
-#include "../terms.h"
 #include "simd.h"
 
 namespace halfulp {
@@ -14,7 +13,7 @@ namespace {
 inline Shorts first_shorts(__m128i x) { return load_vector<Shorts>(&x); }
 #endif
 
-// Floats >= 0 rounded to a half type, to nearest even; overflow gives infinity.
+// Floats rounded to a half type, to nearest even; overflow gives infinity.
 template <Type type>
 inline Shorts round_to_half(HalfNarrow x) {
   const Integers bits = (Integers)x;
@@ -26,11 +25,14 @@ inline Shorts round_to_half(HalfNarrow x) {
 #elif defined(__AVX2__)
     return first_shorts(_mm_cvtps_ph((__m128)x, _MM_FROUND_TO_NEAREST_INT));
 #else
-    const Integers normal = (bits - (112u << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
+    const Integers size = bits & 0x7fffffff;
+    const auto magnitude = (HalfNarrow)size;
+    const Integers normal = (size - (112u << 23) + 0xfff + ((size >> 13) & 1)) >> 13;
     // Below 2^-14, float16 has the spacing that binary32 has from 1/2 on.
-    const Integers subnormal = (Integers)(x + 0.5f) - 0x3f000000;
-    const Integers rounded = x < 0x1p-14f ? subnormal : normal;
-    return __builtin_convertvector(x < 65520.0f ? rounded : Integers{} + 0x7c00, Shorts);
+    const Integers subnormal = (Integers)(magnitude + 0.5f) - 0x3f000000;
+    const Integers rounded = magnitude < 0x1p-14f ? subnormal : normal;
+    const Integers finite = magnitude < 65520.0f ? rounded : Integers{} + 0x7c00;
+    return __builtin_convertvector(finite | (bits >> 16 & 0x8000), Shorts);
 #endif
   }
 }
@@ -38,11 +40,10 @@ inline Shorts round_to_half(HalfNarrow x) {
 // Sets results[i], of `type`, and open[i] to 0, or to 0xff where it cannot decide, for i < n;
 // returns whether any is open. Reads and writes up to the next multiple of kWidth. Both ends of
 // each enclosure are rounded, as in `Results::decide`, which decides more: here infinities,
-// NaNs and small float64 sums stay open.
+// NaNs and small float64 sums stay open, unless these are exact.
 template <Type type>
 bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
                 std::uint8_t* open) {
-  static_assert(!any_is_signed(), "sums are not negative, nor results -0");
   auto* outputs = static_cast<Bits<type>*>(results);
   Bytes any{};
   for (std::size_t i = 0; i < n; i += kWidth) {
@@ -50,27 +51,32 @@ bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
     const Vector lo = load_vector<Vector>(enclosures.lo + i);
     const Vector bound = load_vector<Vector>(enclosures.bound + i) * (1 + 0x1p-9);
     const Vector s = hi + lo;
+    const Vector size = size_of(s);
     Bytes undecided;
     if constexpr (type == Type::float64) {
-      const Vector t = lo - (s - hi);
-      const Vector width = bound + s * 0x1p-100;
+      Vector t;
+      two_sum(hi, lo, t);
+      const Vector width = bound + size * 0x1p-100;
       const Vector low = s + (t - width);
       const Vector high = s + (t + width);
       store_vector(outputs + i, high);
-      const Mask decided = (Mask)(low == high) & (Mask)(s >= kLeastDecidable);
+      const Mask usual = (Mask)(size >= kLeastDecidable) | (Mask)(width == 0.0);
+      const Mask decided = (Mask)(low == high) & usual;
       undecided = __builtin_convertvector(~decided, Bytes);
     } else {
       // 2^-50 covers the roundings of s and of the ends; where the ends are rounded twice,
       // 2^-22 and 2^-149 cover those to binary32, normal and subnormal.
       const Vector least = Vector{} + 0x1p-149;
       const Vector width =
-          bound + (type == Type::float32 ? s * 0x1p-50 : s * 0x1p-22 + (s < least ? s : least));
+          bound + (type == Type::float32 ? size * 0x1p-50
+                                         : size * 0x1p-22 + (size < least ? size : least));
       const HalfNarrow low = __builtin_convertvector(s - width, HalfNarrow);
       const HalfNarrow high = __builtin_convertvector(s + width, HalfNarrow);
       HalfMask decided;
       if constexpr (type == Type::float32) {
-        store_vector(outputs + i, high);  // never -0
-        decided = (HalfMask)(low == high);
+        store_vector(outputs + i, high);
+        // 0 and -0 are the same number, but not the same result.
+        decided = (HalfMask)(low == high) & (HalfMask)((HalfMask)low == (HalfMask)high);
       } else {
         const Shorts rounded = round_to_half<type>(high);
         store_vector(outputs + i, rounded);

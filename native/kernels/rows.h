@@ -2,6 +2,8 @@
 // May include lanes.h and what it includes only. Internal linkage: see simd.h.
 #pragma once
 
+#include <type_traits>
+
 #include "lanes.h"
 
 namespace halfulp {
@@ -53,34 +55,88 @@ struct SumRowNarrow {
     absolute = Chain::underflow(n);
     Lane total;
     while (n >= kNarrowWidth) {
-      Narrow sums[kChains] = {};
+      Chain sums[kChains];
       if (n >= kRunColumns) {
         for (std::size_t run = 0; run < kRun; ++run) {
           for (std::size_t i = 0; i < kChains; ++i, x += kNarrowWidth) {
             if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(x);
-            sums[i] = TermVectors<term>::add(load_narrow<type>(x), sums[i]);
+            sums[i].step(load_narrow<type>(x));
           }
         }
         n -= kRunColumns;
       } else {
         for (std::size_t run = 0; n >= kNarrowWidth && run < kRun * kChains; ++run) {
-          Narrow& sum = sums[run % kChains];
-          sum = TermVectors<term>::add(load_narrow<type>(x), sum);
+          sums[run % kChains].step(load_narrow<type>(x));
           x += kNarrowWidth;
           n -= kNarrowWidth;
         }
       }
-      gather(total, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+      gather(total, Chain::join(Chain::join(sums[0], sums[1]), Chain::join(sums[2], sums[3])));
     }
     if (n > 0) {
       const Padded<kNarrowWidth, std::uint16_t> padded(x, n);
-      gather(total, TermVectors<term>::of(load_narrow<type>(padded.elements)));
+      Chain rest;
+      rest.step(load_narrow<type>(padded.elements));
+      gather(total, rest);
     }
     return total;
   }
 
-  static void gather(Lane& total, Narrow sums) {
-    total.s += widen_low(sums) + widen_high(sums);
+  static void gather(Lane& total, const Chain& sums) {
+    total = Lane::join(total, Lane::join(sums.low(), sums.high()));
+  }
+};
+
+// The same for signed sums, which are often small beside their mass. So they are given a
+// smaller bound: the sizes of all sums in binary32 are added up, and each errs by u32 of its
+// own. Eight vectors are added as a tree. Proved in docs/exactness.md#signed-sums-in-binary32.
+template <Term term, Type type>
+struct SumRowRunning {
+  using Lane = Plain<term>;
+  static constexpr std::size_t kTree = 8;
+  static constexpr std::size_t kRunColumns = kTree * kNarrowWidth;
+  static constexpr std::size_t kMaxColumns = 256 * kRunColumns;
+
+  // Of sums of kTree vectors, and of those left over.
+  static std::size_t depth(std::size_t n) { return n / kRunColumns + kTree + 1; }
+  static double factor(std::size_t h) {
+    return Lane::factor(h) + Binary32<term, type>::factor_of_sizes();
+  }
+
+  Lane operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
+    absolute = 0;
+    Lane total;
+    Narrow sizes[4] = {};
+    for (; n >= kRunColumns; n -= kRunColumns, x += kRunColumns) {
+      Narrow sums[kTree / 2];
+#pragma GCC unroll 4
+      for (std::size_t i = 0; i < kTree / 2; ++i) {
+        const std::uint16_t* two = x + 2 * i * kNarrowWidth;
+        if (2 * i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(two);
+        sums[i] = load_narrow<type>(two) + load_narrow<type>(two + kNarrowWidth);
+        sizes[i] += size_of(sums[i]);
+      }
+      const Narrow left = sums[0] + sums[1];
+      const Narrow right = sums[2] + sums[3];
+      sizes[0] += size_of(left);
+      sizes[1] += size_of(right);
+      const Narrow all = left + right;
+      sizes[2] += size_of(all);
+      total.s += widen_low(all) + widen_high(all);
+    }
+    for (; n > 0; x += kNarrowWidth) {
+      const std::size_t count = n < kNarrowWidth ? n : kNarrowWidth;
+      const Narrow next =
+          count == kNarrowWidth
+              ? load_narrow<type>(x)
+              : load_narrow<type>(Padded<kNarrowWidth, std::uint16_t>(x, count).elements);
+      sizes[3] += size_of(next);
+      total.s += widen_low(next) + widen_high(next);
+      n -= count;
+    }
+    const Narrow size = (sizes[0] + sizes[1]) + (sizes[2] + sizes[3]);
+    total.add_size(widen_low(size) + widen_high(size));
+    return total;
   }
 };
 
@@ -247,12 +303,11 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
   using Lane = typename Sum::Lane;
   if (columns < kShortRow) {
     const double factor = Lane::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
-    const double underflow = Lane::underflow(columns);
+    const Vector underflow = Vector{} + Lane::underflow(columns);
     sum_short_rows<type, Lane, kWidth, kWidth>(
         data, row_stride, rows, columns, load<type>,
         [&](std::size_t row, std::size_t count, const Lane& sum) {
-          add_to_enclosures(enclosures + row, fresh, count, sum,
-                            sum.mass() * factor + underflow);
+          add_to_enclosures(enclosures + row, fresh, count, sum, sum.bound(factor, underflow));
         });
     return;
   }
@@ -268,8 +323,8 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
         lanes[i] = sum(row_of<type>(data, row_stride, row + i) + begin, n, absolute[i]);
       }
       const Lane joined = join_rows(lanes);
-      Vector bound = load_vector<Vector>(absolute);
-      bound += joined.mass() * Sum::factor(Sum::depth(n) + ilog2(kWidth));
+      const double factor = Sum::factor(Sum::depth(n) + ilog2(kWidth));
+      const Vector bound = joined.bound(factor, load_vector<Vector>(absolute));
       add_to_enclosures(enclosures + row, fresh && begin == 0, count, joined, bound);
     }
   }
@@ -281,21 +336,22 @@ void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size
                      void* scratch) {
   using Lane = Binary32<term, type>;
   if (columns >= kRun * kNarrowWidth) {
-    sum_rows<type, SumRowNarrow<term, type>>(data, row_stride, rows, columns, enclosures, fresh,
-                                             scratch);
+    using Sum = std::conditional_t<TermOf<term>::kIsSigned, SumRowRunning<term, type>,
+                                   SumRowNarrow<term, type>>;
+    sum_rows<type, Sum>(data, row_stride, rows, columns, enclosures, fresh, scratch);
     return;
   }
   const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
-  const double underflow = Lane::underflow(columns);
+  const Vector underflow = Vector{} + Lane::underflow(columns);
   sum_short_rows<type, Lane, kNarrowWidth, kNarrowWidth>(
       data, row_stride, rows, columns, load_narrow<type>,
       [&](std::size_t row, std::size_t count, const Lane& sum) {
-        const Plain<term> low = {widen_low(sum.s)};
-        const Plain<term> high = {widen_high(sum.s)};
+        const Plain<term> low = sum.low();
+        const Plain<term> high = sum.high();
         const std::size_t first = count < kWidth ? count : kWidth;
-        add_to_enclosures(enclosures + row, fresh, first, low, low.mass() * factor + underflow);
+        add_to_enclosures(enclosures + row, fresh, first, low, low.bound(factor, underflow));
         add_to_enclosures(enclosures + (row + kWidth), fresh, count - first, high,
-                          high.mass() * factor + underflow);
+                          high.bound(factor, underflow));
       });
 }
 

@@ -1,5 +1,5 @@
 // The few vector operations that the kernels use, per instruction set. May include formats.h
-// and terms.h only. Everything here has internal linkage: a translation unit compiled for wide
+// only. Everything here has internal linkage: a translation unit compiled for wide
 // instructions must not lend an inline function to another.
 #pragma once
 
@@ -18,7 +18,6 @@
 #endif
 
 #include "../formats.h"
-#include "../terms.h"
 
 namespace halfulp {
 namespace {
@@ -93,13 +92,14 @@ inline float bits_to_float(std::uint32_t bits) {
   return value;
 }
 
-// The magnitude of a float16 in binary32, exactly: so fast only as the sign is lost.
+// A float16 in binary32, exactly.
 inline float widen_float16(std::uint16_t x) {
-  static_assert(!any_is_signed(), "no term depends on the sign of its element");
   const std::uint32_t magnitude = x & 0x7fff;
-  if (magnitude < 0x0400) return static_cast<float>(magnitude) * 0x1p-24f;
+  const std::uint32_t sign = std::uint32_t{x} >> 15 << 31;
+  const float unit = sign != 0 ? -0x1p-24f : 0x1p-24f;
+  if (magnitude < 0x0400) return static_cast<float>(magnitude) * unit;
   const std::uint32_t bias = magnitude < 0x7c00 ? 127 - 15 : 255 - 31;
-  return bits_to_float((magnitude << 13) + (bias << 23));
+  return bits_to_float(((magnitude << 13) + (bias << 23)) | sign);
 }
 
 template <Type type>

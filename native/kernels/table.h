@@ -4,6 +4,8 @@
 // rows.h only. Internal linkage: see simd.h.
 #pragma once
 
+#include <type_traits>
+
 #include "../dispatch.h"
 #include "columns.h"
 #include "fold_columns.h"
@@ -30,7 +32,9 @@ constexpr Function function_of() {
     return rows ? &sum_rows<type, SumRow<type, Plain<term>>>
                 : &sum_columns<type, SumColumns<type, Plain<term>>>;
   } else {
-    return rows ? &sum_rows<type, SumRowBiased<term, type>>
+    using Row = std::conditional_t<TermOf<term>::kIsSigned, SumRow<type, Compensated<term>>,
+                                   SumRowBiased<term, type>>;
+    return rows ? &sum_rows<type, Row>
                 : &sum_columns<type, SumColumns<type, Compensated<term>>>;
   }
 }

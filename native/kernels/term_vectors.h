@@ -12,6 +12,14 @@ namespace {
 template <Term term>
 struct TermVectors;
 
+// The element `i` of 32 bits of each word is its low half, with a sign or without.
+template <Type type>
+inline Wide widen_low_half(Wide x) {
+  const Wide low = x & 0xffffffff;
+  // Two's complement: a number of which the highest bit is set is 2^32 less.
+  return format_of(type).is_signed ? (low ^ 0x80000000) - 0x80000000 : low;
+}
+
 template <>
 struct TermVectors<Term::square> : TermOf<Term::square> {
   // The terms of x added to a sum: rounded once, or first to the sum's format where the
@@ -38,7 +46,7 @@ struct TermVectors<Term::square> : TermOf<Term::square> {
 
   // What a term may lose by underflow, with all that depends on it: of float64, where
   // arithmetic with 2^-1073 itself would be slow; of a half type in binary32, flushed or not.
-  static constexpr double kUnderflow = 0x1p-1020;
+  static constexpr double kUnderflow = 0x1p-1020;  // of products
   template <Type type>
   static constexpr double kUnderflow32 = type == Type::bfloat16 ? 0x1p-125 : 0;
 
@@ -124,6 +132,41 @@ struct TermVectors<Term::magnitude> : TermOf<Term::magnitude> {
     const Wide size = residue<type>(x);
     half[0] += size & 0xffffffff;
     if constexpr (sizeof(Bits<type>) == 8) half[1] += size >> 32;
+  }
+};
+
+template <>
+struct TermVectors<Term::value> : TermOf<Term::value> {
+  static constexpr bool kAddsFused = true;
+  static Vector add(Vector x, Vector sum) { return x + sum; }
+  static Narrow add(Narrow x, Narrow sum) { return x + sum; }
+  static Narrow of(Narrow x) { return x; }
+
+  static void split(Vector x, Vector& p, Vector& e) {
+    p = x;
+    e = Vector{};
+  }
+
+  // Sums never err by underflow, but bounds of binary64 sums may. Proved in
+  // docs/exactness.md#signed-sums.
+  static constexpr double kUnderflow = 0x1p-1020;
+  template <Type type>
+  static constexpr double kUnderflow32 = 0;
+
+  template <Type type>
+  static Wide residue(Wide x) {
+    return sizeof(Bits<type>) == 4 ? widen_low_half<type>(x) : x;
+  }
+
+  // Adds the values to sums of their halves, of which the upper one has the sign.
+  template <Type type>
+  static void add_halves(Wide x, Wide* half) {
+    if constexpr (sizeof(Bits<type>) == 4) {
+      half[0] += residue<type>(x);
+    } else {
+      half[0] += x & 0xffffffff;
+      half[1] += widen_low_half<type>(x >> 32);
+    }
   }
 };
 

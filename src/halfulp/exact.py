@@ -27,6 +27,7 @@ ExactTerm = tuple[Callable[[int], int], int]
 TERMS: dict[Term, ExactTerm] = {
     "square": (lambda n: n * n, 2),
     "magnitude": (abs, 1),
+    "value": (lambda n: n, 1),
 }
 
 # What becomes of the sum of so many terms.

@@ -13,6 +13,7 @@ import secrets
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -21,10 +22,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
+import signed_rows
+from halfulp.conformance.bits import bits, from_bits
 from halfulp.conformance.cases import hard_rows
 from halfulp.element_types import element_type
-from halfulp.exact import FINISHES, TERMS
-from halfulp.reductions import Finish, Term
+from halfulp.exact import FINISHES, TERMS, exact
+from halfulp.reductions import SUM_SQUARE, Finish, Term
 from oracle import FLOATS, INTEGERS, expected
 
 LENGTHS = (1, 2, 3, 5, 8, 15, 17, 33, 64, 65, 300)
@@ -43,9 +46,44 @@ def write_case(
     transposed = not x.flags.c_contiguous
     codes = (element_type(x.dtype).code, element_type(dtype).code)
     names = (term.encode(), finish.encode())
-    file.write(struct.pack("<16s16s4i2q", *names, *codes, axis, transposed, *x.shape))
+    checked = 0
+    if x.dtype.kind in "iu" and dtype.kind in "iu" and finish == "none":
+        info = np.iinfo(dtype)
+        sums = exact(replace(SUM_SQUARE, term=term), x, axis).tolist()
+        checked = 1 if all(info.min <= s <= info.max for s in sums) else 2
+    header = (*codes, axis, transposed, checked, 0)
+    file.write(struct.pack("<16s16s6i2q", *names, *header, *x.shape))
     file.write(x.tobytes("A"))
     file.write(expected(x, axis, dtype, term=term, finish=finish).tobytes())
+
+
+def write_signed(file: BinaryIO, rng: np.random.Generator) -> None:
+    """Write what is hard of sums whose terms have signs."""
+    for dtype in FLOATS:
+        for family in signed_rows.FAMILIES:
+            for n in LENGTHS + signed_rows.LENGTHS:
+                x = family(rng, dtype, ROWS if n < 400 else 4, n)
+                write_case(file, x, 1, dtype, "value")
+                write_case(file, np.asfortranarray(x), 1, dtype, "value")
+                write_case(file, x, 1, FLOATS[rng.integers(len(FLOATS))], "value")
+                write_case(file, x[:6], 0, dtype, "value")
+                write_case(file, x, 1, dtype, "value", "mean")
+        # Means of sums that are nearly nothing, of either sign.
+        for n in (2, 4, 65):
+            x = np.zeros((4, n), dtype)
+            raw = bits(x)
+            raw[:, 0] = [1, 2, n // 2, n]
+            for few in (from_bits(raw, dtype), -from_bits(raw, dtype)):
+                write_case(file, few, 1, dtype, "value", "mean")
+        # More columns than are summed exactly at once; more terms than of any block.
+        for shape, axis in (((40, 700), 0), ((2, 33000), 1)):
+            x = signed_rows.zero_sums(rng, dtype, shape[1 - axis], shape[axis])
+            x = np.ascontiguousarray(x.T) if axis == 0 else x
+            write_case(file, x, axis, dtype, "value")
+        # Blocks whose elements grow.
+        x = signed_rows.growing(rng, dtype, 3, 20000)
+        write_case(file, x, 1, dtype, "value")
+        write_case(file, np.ascontiguousarray(x.T), 0, dtype, "value")
 
 
 def write_squares(file: BinaryIO, rng: np.random.Generator) -> None:
@@ -112,6 +150,7 @@ def write_finished(
         for n in LENGTHS:
             x = any_integers(rng, dtype, n)
             write_case(file, x, 1, dtype, term, finish)
+            write_case(file, x // (4 * n), 1, dtype, term, finish)
             for to in (*rng.choice(FLOATS, 2), rng.choice(INTEGERS)):
                 write_case(file, np.asfortranarray(x), 1, np.dtype(to), term, finish)
         for to in (dtype, *FLOATS):
@@ -127,7 +166,9 @@ def main() -> None:
         write_squares(file, rng)
         for term in TERMS:
             for finish in FINISHES:
-                write_finished(file, rng, term, finish)
+                if (term, finish) != ("value", "root"):  # of what may be below 0
+                    write_finished(file, rng, term, finish)
+        write_signed(file, rng)
 
 
 if __name__ == "__main__":

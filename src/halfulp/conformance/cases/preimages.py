@@ -37,6 +37,7 @@ class Inverse:
 _LARGEST: dict[Term, Callable[[int], int]] = {
     "square": math.isqrt,
     "magnitude": lambda total: total,
+    "value": lambda total: total,
 }
 INVERSES = {
     term: Inverse(degree, of, _LARGEST[term]) for term, (of, degree) in TERMS.items()

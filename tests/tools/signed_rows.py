@@ -1,0 +1,175 @@
+"""Rows whose sums of elements, with their signs, are hard to round.
+
+As in `halfulp.conformance.cases.hard_rows`: every family is a function of (generator,
+dtype, number of rows, row length) that returns an array of that shape.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from halfulp.conformance.bits import EMAX, PRECISION, Array, bits, from_bits
+from halfulp.conformance.cases import hard_rows
+from halfulp.conformance.cases.hard_rows import DType, Family, Generator
+
+# About the blocks of kernels.
+LENGTHS = (63, 127, 129, 257, 511, 513, 1023, 1026, 2049, 4097, 5000)
+
+
+def _largest(dtype: DType) -> np.ndarray:
+    return from_bits(bits(np.array(np.inf, dtype)) - 1, dtype)
+
+
+def _finite(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    x = hard_rows.any_bits(rng, dtype, rows, n)
+    with np.errstate(invalid="ignore"):
+        x[~np.isfinite(x.astype(float))] = 1
+    return x
+
+
+def _shuffled(rng: Generator, x: Array) -> Array:
+    raw = bits(x)
+    return from_bits(rng.permuted(raw, axis=1), x.dtype)
+
+
+def with_signs(family: Family) -> Family:
+    """The elements of a family, about half of them below 0."""
+
+    def made(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+        x = family(rng, dtype, rows, n)
+        flipped: Array = np.where(rng.integers(0, 2, x.shape) == 0, x, -x).astype(dtype)
+        return flipped
+
+    return made
+
+
+def with_cancelled(family: Family) -> Family:
+    """Rows of a family that begin with few elements, with others and their opposites.
+
+    Half of the sums are below 0; huge elements cancel, anywhere.
+    """
+
+    def made(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+        few = max(1, min(n // 2, 12))
+        x = np.zeros((rows, n), dtype)
+        x[:, :few] = family(rng, dtype, rows, few)
+        x[::2] = -x[::2]
+        pairs = (n - few) // 2
+        if pairs:
+            others = _finite(rng, dtype, rows, pairs)
+            kind = rng.integers(0, 4, (rows, 1))
+            # Of all sizes; near 1; one that is huge; huge ones.
+            normal = hard_rows.normal_values(rng, dtype, rows, pairs)
+            one = np.zeros((rows, pairs), dtype)
+            one[:, 0] = _largest(dtype)
+            huge = np.broadcast_to(_largest(dtype), others.shape)
+            chosen = np.select([kind == i for i in range(4)], [others, normal, one, huge])
+            chosen = chosen.astype(dtype)
+            x[:, few : few + pairs] = chosen
+            x[:, few + pairs : few + 2 * pairs] = -chosen
+        return _shuffled(rng, x)
+
+    return made
+
+
+def zero_sums(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Zeros of both signs; or what cancels wholly, or to the least positive number."""
+    x = np.zeros((rows, n), dtype)
+    half = n // 2
+    values = _finite(rng, dtype, rows, half)
+    normal = hard_rows.normal_values(rng, dtype, rows, half)
+    values = np.where(np.arange(rows)[:, None] % 2 == 0, values, normal).astype(dtype)
+    x[:, :half], x[:, half : 2 * half] = values, -values
+    if n % 2:
+        x[:, -1] = from_bits(rng.integers(0, 2, rows).astype(bits(x).dtype), dtype)
+        x[::3, -1] = -x[::3, -1]
+    zeros = from_bits(bits(-np.zeros((rows, n), dtype)), dtype)
+    x[::5] = zeros[::5]
+    x[1::5] = np.where(rng.integers(0, 2, x[1::5].shape) == 0, zeros[1::5], -zeros[1::5])
+    return _shuffled(rng, x)
+
+
+def one_huge_pair(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Ordinary numbers and two huge ones that cancel, anywhere."""
+    x = hard_rows.normal_values(rng, dtype, rows, n)
+    if n < 2:
+        return x
+    exponents = rng.integers(PRECISION[dtype.name] // 2, EMAX[dtype.name] + 1, rows)
+    for row, exponent in zip(x, exponents.tolist(), strict=True):
+        i, j = rng.choice(n, 2, replace=False)
+        row[i] = np.ldexp(1.0, exponent) * (1 if rng.integers(2) else -1)
+        row[j] = -row[i]
+    return x
+
+
+def overflow_on_the_way(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Numbers near the largest, of which one sign or the other is first or everywhere."""
+    x = np.broadcast_to(_largest(dtype), (rows, n)).copy()
+    x = from_bits(bits(x) - rng.integers(0, 3, x.shape).astype(bits(x).dtype), dtype)
+    signs = rng.integers(0, 2, x.shape)
+    signs[1::4] = np.arange(n) % 2
+    signs[2::4] = np.arange(n) < n // 2
+    signs[3::4] = np.arange(n) >= n // 2 + 1
+    return np.where(signs == 0, x, -x).astype(dtype)
+
+
+def growing(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Numbers that are small at first and then large, and cancel for the most part."""
+    scale = np.where(np.arange(n) < n // 3, 1.0, 2.0 ** (PRECISION[dtype.name] // 2 + 3))
+    x = rng.standard_normal((rows, n)) * scale
+    x[:, n // 2 :] = -x[:, : n - n // 2]
+    return x.astype(dtype)
+
+
+def centred(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """What is left of numbers less their mean."""
+    x = rng.standard_normal((rows, n)) + rng.integers(-3, 4, (rows, 1))
+    return (x - x.mean(axis=1, keepdims=True)).astype(dtype)
+
+
+def special_signs(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Infinities of one sign or both, with NaN or without, anywhere."""
+    x = hard_rows.normal_values(rng, dtype, rows, n)
+    sets = [[np.inf], [-np.inf], [np.inf, -np.inf], [np.nan], [np.nan, np.inf, -np.inf]]
+    for i, row in enumerate(x):
+        for special in sets[i % 5]:
+            row[rng.integers(n)] = special
+    return x
+
+
+def tiny_of_either_sign(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Sums that are subnormal, or round to zero in a narrower type."""
+    x = with_signs(hard_rows.subnormals)(rng, dtype, rows, n)
+    scale = -rng.integers(0, min(EMAX[dtype.name], 200), (rows, 1))
+    with np.errstate(under="ignore"):
+        small = np.ldexp(
+            hard_rows.normal_values(rng, dtype, rows, n).astype(float), scale
+        )
+    x[::2] = small[::2].astype(dtype)
+    return x
+
+
+TIES: Family = partial(hard_rows.ties_and_neighbours, term="value")
+THRESHOLD: Family = partial(hard_rows.overflow_threshold, term="value")
+
+FAMILIES: tuple[Family, ...] = (
+    hard_rows.any_bits,
+    hard_rows.bits_below_two,
+    hard_rows.normal_values,
+    hard_rows.small_integers,
+    with_signs(hard_rows.wide_exponents),
+    TIES,
+    with_cancelled(TIES),
+    with_cancelled(THRESHOLD),
+    with_cancelled(hard_rows.subnormals),
+    with_cancelled(hard_rows.normal_values),
+    with_cancelled(hard_rows.wide_exponents),
+    zero_sums,
+    one_huge_pair,
+    overflow_on_the_way,
+    centred,
+    special_signs,
+    tiny_of_either_sign,
+)
