@@ -54,8 +54,9 @@ def test_the_table_has_each_method_for_the_types_whose_bounds_allow_it() -> None
         for layout in LAYOUTS
         for method, types in wanted.items()
         for type_ in types
-        # Terms are exact in binary64.
-        if method != "plain" or degree * type_.precision <= 53
+        # Terms are exact in binary64; of signed ones the mass comes in binary32 only.
+        if method != "plain"
+        or (degree * type_.precision <= 53 and (term, type_.name) != ("value", "double"))
     ]
     assert sorted(in_table("KERNEL")) == sorted(kernels)
     every = [
