@@ -57,13 +57,25 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
       sums_exactly_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
                     (needs_whole_sums() && !residues_are_sums(reader.memory_bytes()))),
       sums_(plan, request.term, request.input_type, method_, reader, schedule, parts),
+      marks_(reader.of_marks()),
       exact_outputs_(exact_outputs),
       exact_columns_(exact_columns),
-      results_(request.term, request.finish, terms_, output_format_),
-      rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {}
+      results_(request.term, request.finish, output_format_),
+      rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {
+  if (counts_terms(request)) {
+    counts_.emplace(plan, Term::value, kMarks, Method::residue, marks_, schedule, parts);
+  }
+}
+
+bool Ladder::counts_terms(const Request& request) {
+  const bool needs =
+      with_finish(request.finish, [](auto finish) { return finish.kNeedsTerms; });
+  return needs && request.counted != Counted::all;
+}
 
 void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const {
   auto* results = reinterpret_cast<std::byte*>(workspace.results);
+  if (counts_) count(input, n, workspace);
   if (sums_exactly_) {
     sum_exactly(input, output, n, workspace);
   } else {
@@ -71,7 +83,8 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
     sums_.sum(method_, input, n, workspace.sums, workspace);
     if (method_ == Method::residue) {
       take_residues(n, workspace);
-    } else if (results_.of_tile(*rounder_, workspace.sums, n, results, workspace.open)) {
+    } else if (results_.of_tile(*rounder_, workspace.sums, terms_of(workspace), n, results,
+                                workspace.open)) {
       for_each_open(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
         refine(method_, input, begin, end, workspace);
       });
@@ -85,6 +98,20 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
       std::memcpy(output + i * kept_.output, results + i * bytes, bytes);
     }
   }
+}
+
+// Counts the elements of n outputs that count.
+void Ladder::count(Place input, std::int64_t n, Workspace& workspace) const {
+  Enclosures counts = workspace.sums;  // not used, but pointers to add to
+  counts.residue = workspace.counts;
+  counts_->sum(Method::residue, input, n, counts, workspace);
+  if (request_.counted == Counted::where_true) return;
+  for (std::int64_t i = 0; i < n; ++i) workspace.counts[i] = terms_ - workspace.counts[i];
+}
+
+// How many terms the outputs of a tile have.
+Terms Ladder::terms_of(const Workspace& workspace) const {
+  return {terms_, counts_ ? workspace.counts : nullptr};
 }
 
 // Decides the open outputs of begin..end, whose sums `method` made: by closer rounding, by the
@@ -155,7 +182,8 @@ void Ladder::resolve_open(Place input, std::int64_t begin, std::int64_t end,
   if (by_rows_ || exact_columns_ == 0 || end - begin == 1) {
     for (std::int64_t i = begin; i < end; ++i) {
       if (workspace.open[i] != kOpen) continue;
-      set_result(workspace, i, resolve(input + i * kept_.input, workspace));
+      set_result(workspace, i,
+                 resolve(input + i * kept_.input, terms_of(workspace)[i], workspace));
       workspace.open[i] = false;
     }
     return;
@@ -170,7 +198,8 @@ void Ladder::resolve_open(Place input, std::int64_t begin, std::int64_t end,
     for (std::int64_t i = from; i < from + n; ++i) {
       if (workspace.open[i] != kOpen) continue;
       const std::uint64_t* const sum = stored + (i - from) * digits;
-      set_result(workspace, i, results_.of_exact_sum(input_format_, sum, digits));
+      set_result(workspace, i,
+                 results_.of_exact_sum(input_format_, sum, digits, terms_of(workspace)[i]));
       workspace.open[i] = false;
     }
   }
@@ -187,21 +216,22 @@ void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspa
       !(method == Method::narrow && request_.input_type == Type::bfloat16);
   for (std::int64_t i = begin; i < end; ++i) {
     std::uint64_t bits;
-    if (workspace.open[i] && results_.decide(sums.hi[i], sums.lo[i], sums.bound[i],
-                                             infinite_is_final, unit(i), &bits)) {
+    if (workspace.open[i] &&
+        results_.decide(sums.hi[i], sums.lo[i], sums.bound[i], terms_of(workspace)[i],
+                        infinite_is_final, unit(i), &bits)) {
       set_result(workspace, i, bits);
       workspace.open[i] = false;
     }
   }
 }
 
-// The result of one output from its exact sum.
-std::uint64_t Ladder::resolve(Place input, Workspace& workspace) const {
+// The result of one output of so many terms from its exact sum.
+std::uint64_t Ladder::resolve(Place input, std::int64_t terms, Workspace& workspace) const {
   std::uint64_t digits[kMostDigits] = {};
   exact_outputs_.add_output(input, digits, workspace);
   if (!input_format_.is_float && !output_format_.is_float) {
     const SumFormat sum = sum_format(request_.term, input_format_);
-    results_.finish_whole(sum, digits, 3);
+    results_.finish_whole(sum, digits, 3, terms);
     const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
     // What is above these bits is the sign, which numbers without one do not have.
     const bool negative = is_negative(sum, digits, 3);
@@ -213,14 +243,15 @@ std::uint64_t Ladder::resolve(Place input, Workspace& workspace) const {
     return digits[0];
   }
   return results_.of_exact_sum(input_format_, digits,
-                               sum_format(request_.term, input_format_).digits);
+                               sum_format(request_.term, input_format_).digits, terms);
 }
 
 void Ladder::sum_exactly(Place input, std::byte* output, std::int64_t n,
                          Workspace& workspace) const {
   for (std::int64_t i = 0; i < n; ++i) {
     try {
-      set_result(workspace, i, resolve(input + i * kept_.input, workspace));
+      set_result(workspace, i,
+                 resolve(input + i * kept_.input, terms_of(workspace)[i], workspace));
     } catch (SumOverflow& overflow) {
       overflow.output = output - request_.output + i * kept_.output;
       throw;
@@ -245,13 +276,16 @@ void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
         sums.bound[i] = 0;
       }
       auto* results = reinterpret_cast<std::byte*>(workspace.results);
-      if (!results_.of_tile(*rounder_, sums, n, results, workspace.open)) return;
+      if (!results_.of_tile(*rounder_, sums, terms_of(workspace), n, results, workspace.open)) {
+        return;
+      }
     } else {
       std::fill_n(workspace.open, n, std::uint8_t{kOpen});
     }
     for (std::int64_t i = 0; i < n; ++i) {
       if (!workspace.open[i]) continue;
-      set_result(workspace, i, results_.of_exact_sum(input_format_, &residues[i], 1));
+      set_result(workspace, i,
+                 results_.of_exact_sum(input_format_, &residues[i], 1, terms_of(workspace)[i]));
     }
   } else if (output_format_.bytes == 8) {
     std::memcpy(workspace.results, residues, n * 8);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "exact_outputs.h"
 #include "plan.h"
@@ -26,10 +27,15 @@ class Ladder {
          const Schedule& schedule, const ExactOutputs& exact_outputs,
          std::int64_t exact_columns, const Workspaces& parts);
 
+  // Whether each output has a number of terms of its own, which its result depends on.
+  static bool counts_terms(const Request& request);
+
   // Sets n outputs, neighbours along the innermost kept loop.
   void climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
 
  private:
+  void count(Place input, std::int64_t n, Workspace& workspace) const;
+  Terms terms_of(const Workspace& workspace) const;
   void sum_exactly(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
   void take_residues(std::int64_t n, Workspace& workspace) const;
   void refine(Method method, Place input, std::int64_t begin, std::int64_t end,
@@ -37,7 +43,7 @@ class Ladder {
   template <class Unit>
   void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
               Unit unit) const;
-  std::uint64_t resolve(Place input, Workspace& workspace) const;
+  std::uint64_t resolve(Place input, std::int64_t terms, Workspace& workspace) const;
   bool needs_whole_sums() const;
   void resolve_open(Place input, std::int64_t begin, std::int64_t end,
                     Workspace& workspace) const;
@@ -54,10 +60,12 @@ class Ladder {
   const Format& input_format_;
   const Format& output_format_;
   const bool by_rows_;
-  const std::int64_t terms_;
+  const std::int64_t terms_;  // of a sum, those included that do not count
   const Method method_;
   const bool sums_exactly_;  // every output, at once
   const TileSums sums_;
+  const Reader marks_;
+  std::optional<TileSums> counts_;  // if each output has its own, of marks_
   const ExactOutputs& exact_outputs_;
   const std::int64_t exact_columns_;
   const Results results_;

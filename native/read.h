@@ -72,6 +72,9 @@ struct Elements {
   Counted counted;           // those that count, by a mask; others are read as 0
 };
 
+// What a mask says, read in place of the elements: 1 for true.
+inline constexpr Type kMarks = Type::int32;
+
 class Reader {
  public:
   Reader(const Plan& plan, const std::byte* input, const Elements& elements)
@@ -85,6 +88,9 @@ class Reader {
     whole_elements_ =
         !elements.byte_swapped && !elements.small && !is_masked() && (all & (bytes_ - 1)) == 0;
   }
+
+  // The same of the marks of a mask, as numbers of type kMarks.
+  Reader of_marks() const { return Reader(*this, format_of(kMarks).bytes); }
 
   std::int64_t bytes() const { return bytes_; }                // of an element of a block
   std::int64_t memory_bytes() const { return memory_bytes_; }  // of one in memory
@@ -165,10 +171,22 @@ class Reader {
   }
 
  private:
+  Reader(const Reader& of_elements, std::int64_t bytes)
+      : elements_(of_elements.elements_),
+        bytes_(bytes),
+        memory_bytes_(of_elements.memory_bytes_),
+        whole_elements_(false),
+        reads_marks_(true) {}
+
   bool is_masked() const { return elements_.counted != Counted::all; }
 
   void copy(std::byte* memory, Place data, std::int64_t rows, Step row_stride,
             std::int64_t columns, Step stride) const {
+    if (reads_marks_) {
+      widen(memory, data.mask, rows, row_stride.mask, columns, stride.mask, SmallType::boolean,
+            false);
+      return;
+    }
     if (elements_.small) {
       widen(memory, data.element, rows, row_stride.element, columns, stride.element,
             elements_.small->type, elements_.byte_swapped);
@@ -186,6 +204,7 @@ class Reader {
   const std::int64_t bytes_;
   const std::int64_t memory_bytes_;
   bool whole_elements_;  // native ones, and each at a multiple of its size
+  const bool reads_marks_ = false;
 };
 
 }  // namespace halfulp

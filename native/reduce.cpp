@@ -110,6 +110,7 @@ class Call {
     needs.exact_columns = exact_columns_;
     const std::int64_t sums = adds && of_parts ? schedule_.tile() : exact_columns_;
     needs.part_bytes = sums * 8 * sum.stored_digits;
+    needs.counts = !adds && Ladder::counts_terms(request_);
     const std::int64_t tile = schedule_.tile();
     Workspaces workspaces(count);
     for (std::unique_ptr<Workspace>& workspace : workspaces) {

@@ -43,25 +43,32 @@ inline bool grid_of(const TermFacts& term, const Interval& sum, int* g) {
   return true;
 }
 
-// How sums of so many terms each become results of one type.
+// The number of terms of each sum: the same of all, or of each its own.
+struct Terms {
+  std::int64_t all;
+  const std::uint64_t* own;  // null if they are the same
+
+  std::int64_t operator[](std::int64_t i) const {
+    return own ? static_cast<std::int64_t>(own[i]) : all;
+  }
+};
+
+// How sums become results of one type.
 class Results {
  public:
-  Results(Term term, Finish finish, std::int64_t terms, const Format& format)
-      : term_(term),
-        is_signed_(facts_of(term).is_signed),
-        finish_(finish),
-        terms_(terms),
-        format_(format) {}
+  Results(Term term, Finish finish, const Format& format)
+      : term_(term), is_signed_(facts_of(term).is_signed), finish_(finish), format_(format) {}
 
-  // The result, if the enclosure of one output determines it. Both ends of the enclosure are
-  // finished and rounded; both are monotone, so if they agree the exact sum gives the same.
+  // The result, if the enclosure of a sum of so many terms determines it. Both ends of the
+  // enclosure are finished and rounded; both are monotone, so if they agree the exact sum gives
+  // the same.
   //
   // `infinite_is_final` says that an infinite hi means an infinite element or a sum beyond
   // every format's range, and that no sum of finite terms is NaN
   // (docs/exactness.md#infinities-nan-and-zero). `unit`, if not 0, is a power of two of which S
   // is a multiple.
-  bool decide(double hi, double lo, double bound, bool infinite_is_final, double unit,
-              std::uint64_t* result) const {
+  bool decide(double hi, double lo, double bound, std::int64_t terms, bool infinite_is_final,
+              double unit, std::uint64_t* result) const {
     if (hi != hi) {
       *result = format_.quiet_nan();
       return infinite_is_final || !is_signed_;
@@ -78,53 +85,55 @@ class Results {
       const auto size = static_cast<uint128>(whole < 0 ? -whole : whole);
       const std::uint64_t digits[] = {static_cast<std::uint64_t>(size),
                                       static_cast<std::uint64_t>(size >> 64)};
-      *result = with_sign(of_digits({digits, 2, std::ilogb(unit)}), whole < 0);
+      *result = with_sign(of_digits({digits, 2, std::ilogb(unit)}, terms), whole < 0);
       return true;
     }
     if (sum.s == 0) {
       const std::uint64_t zero = 0;
-      *result = of_digits({&zero, 1, 0});
+      *result = of_digits({&zero, 1, 0}, terms);
       return sum.width == 0;
     }
     const bool negative = sum.s < 0;
     const Interval size = negative ? Interval{-sum.s, -sum.t, sum.width} : sum;
     if (!(size.s >= kLeastDecidable && size.width < size.s)) return false;
     const bool same = with_finish(finish_, [&](auto finish) {
-      return round_ends(format_, finish.of(size, terms_), result);
+      return round_ends(format_, finish.of(size, terms), result);
     });
     *result = with_sign(*result, negative);
     return same;
   }
 
   // The result, of a float type, of a sum that is known exactly, not below 0.
-  std::uint64_t of_digits(const Digits& sum) const {
+  std::uint64_t of_digits(const Digits& sum, std::int64_t terms) const {
     return with_finish(finish_, [&](auto finish) {
-      if (finish.kNeedsTerms && terms_ == 0) return format_.quiet_nan();
-      const Leading value = finish.of(sum, terms_);
+      if (finish.kNeedsTerms && terms == 0) return format_.quiet_nan();
+      const Leading value = finish.of(sum, terms);
       return round_to(format_, value.m, value.exponent, value.sticky);
     });
   }
 
   // Makes an exact sum of integers, of at most three digits, the exact result of an integer
   // type; that of no terms is 0. Below 0 it is what it is of the size, so towards zero.
-  void finish_whole(const SumFormat& sum, std::uint64_t* digits, int size) const {
+  void finish_whole(const SumFormat& sum, std::uint64_t* digits, int size,
+                    std::int64_t terms) const {
     const bool negative = is_negative(sum, digits, size);
     if (negative) negate(digits, size);
     with_finish(finish_, [&](auto finish) {
-      if (!(finish.kNeedsTerms && terms_ == 0)) finish.whole(digits, size, terms_);
+      if (!(finish.kNeedsTerms && terms == 0)) finish.whole(digits, size, terms);
     });
     if (negative) negate(digits, size);
   }
 
   // The result of an exact sum of elements of `input`, which has `size` digits, for floats as
   // many as its format; of integers as an integer type, modulo 2^64.
-  std::uint64_t of_exact_sum(const Format& input, const std::uint64_t* digits, int size) const {
+  std::uint64_t of_exact_sum(const Format& input, const std::uint64_t* digits, int size,
+                             std::int64_t terms) const {
     const SumFormat sum = sum_format(term_, input);
     if (!input.is_float) {
-      if (format_.is_float) return of_sum(sum, digits, size);
+      if (format_.is_float) return of_sum(sum, digits, size, terms);
       std::uint64_t whole[3];
       std::copy_n(digits, size, whole);
-      finish_whole(sum, whole, size);
+      finish_whole(sum, whole, size, terms);
       return whole[0];
     }
     const std::uint64_t flags = flags_of(sum, digits);
@@ -132,13 +141,13 @@ class Results {
       return flags & kNan ? format_.quiet_nan()
                           : with_sign(format_.infinity(), flags & kNegativeInfinite);
     }
-    return of_sum(sum, digits, sum.digits);
+    return of_sum(sum, digits, sum.digits, terms);
   }
 
   // Sets the results of n outputs, side by side, where `rounder`, that of the format, finds
   // them easy, else open[i] to kOpen; returns whether it set any.
-  bool of_tile(const Rounder& rounder, const Enclosures& sums, std::int64_t n,
-               std::byte* results, std::uint8_t* open) const {
+  bool of_tile(const Rounder& rounder, const Enclosures& sums, const Terms& terms,
+               std::int64_t n, std::byte* results, std::uint8_t* open) const {
     return with_finish(finish_, [&](auto finish) {
       if constexpr (!finish.kChanges) {
         return rounder.function(sums, n, results, open);
@@ -149,13 +158,24 @@ class Results {
         bool any = false;
         for (std::int64_t i = 0; i < n; i += kFew) {
           const std::int64_t few = std::min(kFew, n - i);
-          // For types of at most 24 bits the rounder takes sums for less exact.
-          if (format_.precision <= 24) {
-            finish_few(sums + i, few, hi, lo, bound,
-                       [&](const Interval& sum) { return finish.near(sum, terms_); });
+          const auto finish_as = [&](auto terms_of) {
+            // For types of at most 24 bits the rounder takes sums for less exact.
+            if (format_.precision <= 24) {
+              finish_few(sums + i, few, hi, lo, bound,
+                         [&](const Interval& sum, std::int64_t j) {
+                           return finish.near(sum, terms_of(j));
+                         });
+            } else {
+              finish_few(sums + i, few, hi, lo, bound,
+                         [&](const Interval& sum, std::int64_t j) {
+                           return finish.of(sum, terms_of(j));
+                         });
+            }
+          };
+          if (terms.own) {
+            finish_as([&](std::int64_t j) { return terms[i + j]; });
           } else {
-            finish_few(sums + i, few, hi, lo, bound,
-                       [&](const Interval& sum) { return finish.of(sum, terms_); });
+            finish_as([all = terms.all](std::int64_t) { return all; });
           }
           any |= rounder.function({hi, lo, bound, nullptr}, few, results + i * format_.bytes,
                                   open + i);
@@ -172,7 +192,7 @@ class Results {
     for (std::int64_t i = 0; i < n; ++i) {
       const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
       const double sign = sum.s < 0 ? -1 : 1;
-      const Interval finished = of(Interval{sign * sum.s, sign * sum.t, sum.width});
+      const Interval finished = of(Interval{sign * sum.s, sign * sum.t, sum.width}, i);
       hi[i] = sign * finished.s;
       lo[i] = sign * finished.t;
       // Only the interval of zeros alone has no width, whatever underflows.
@@ -186,18 +206,18 @@ class Results {
   }
 
   // The result of a sum of `size` digits, without flags.
-  std::uint64_t of_sum(const SumFormat& sum, const std::uint64_t* digits, int size) const {
-    if (!is_negative(sum, digits, size)) return of_digits({digits, size, sum.exponent});
+  std::uint64_t of_sum(const SumFormat& sum, const std::uint64_t* digits, int size,
+                       std::int64_t terms) const {
+    if (!is_negative(sum, digits, size)) return of_digits({digits, size, sum.exponent}, terms);
     std::uint64_t negated[kMostDigits];
     std::copy_n(digits, size, negated);
     negate(negated, size);
-    return with_sign(of_digits({negated, size, sum.exponent}), true);
+    return with_sign(of_digits({negated, size, sum.exponent}, terms), true);
   }
 
   const Term term_;
   const bool is_signed_;
   const Finish finish_;
-  const std::int64_t terms_;
   const Format& format_;
 };
 

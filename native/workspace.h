@@ -26,6 +26,7 @@ class Workspace {
     std::int64_t part_bytes;  // for the exact sums of a part
     // Sums of signed terms, which may cancel: so many columns are summed exactly at once.
     std::int64_t exact_columns = 0;
+    bool counts = false;  // how many elements count is asked of each output
   };
 
   Workspace(std::int64_t outputs, const Needs& needs, Watch* watch) : pace(watch) {
@@ -41,9 +42,10 @@ class Workspace {
     if (both) lanes = std::max(lanes, room_for(exact, kExactLaneBytes));
     if (!columns) lanes = 0;
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
-    memory_.reset(new std::byte[64 + pack + lanes + needs.part_bytes +
-                                n * (needs.adds ? kExactBytes : kBytes) +
-                                (both ? exact * kExactBytes : 0)]);
+    memory_.reset(
+        new std::byte[64 + pack + lanes + needs.part_bytes +
+                      n * (needs.adds ? kExactBytes : kBytes) +
+                      (needs.counts ? n * kCountBytes : 0) + (both ? exact * kExactBytes : 0)]);
     packed_ = align(memory_.get());
     scratch_ = packed_ + pack;
     std::byte* next = scratch_ + lanes;
@@ -75,13 +77,14 @@ class Workspace {
     take(grids.residue);
     grids.lo = grids.bound = grids.hi;  // not used, but pointers to add to
     take(results);
+    if (needs.counts) take(counts);
     take(exponents);
     take(open);
   }
 
   // Most of what an output needs, lanes of a columns kernel included.
   static std::int64_t bytes_per_output(bool adds) {
-    return adds ? kExactBytes + kExactLaneBytes : kBytes + kLaneBytes;
+    return adds ? kExactBytes + kExactLaneBytes : kBytes + kCountBytes + kLaneBytes;
   }
 
   // Most of what a column takes that is summed exactly, besides its sum.
@@ -97,13 +100,15 @@ class Workspace {
   Pace pace;
   Enclosures sums;
   Enclosures grids;
-  std::uint64_t* results;  // of the output's type, side by side
-  int* exponents;          // g of a grid 2^g, of open outputs
+  std::uint64_t* results;           // of the output's type, side by side
+  std::uint64_t* counts = nullptr;  // elements that count, if needed
+  int* exponents;                   // g of a grid 2^g, of open outputs
   std::uint8_t* open;
   Limbs limbs;  // instead of all these if it adds, or beside them: see exact_columns
 
  private:
   static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
+  static constexpr std::int64_t kCountBytes = sizeof(std::uint64_t);
   static constexpr std::int64_t kExactBytes =
       kMostLimbs * sizeof(std::int64_t) + sizeof(std::int32_t);
 

@@ -153,7 +153,7 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
   const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
   npy_intp overflow = -1;
   const auto terms = static_cast<std::int64_t>(std::min(source.count(), kMostTerms));
-  const Results finished(row.term, row.finish, terms, output);
+  const Results finished(row.term, row.finish, output);
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
@@ -165,7 +165,7 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
         overflow = i;
         return false;
       }
-      const std::uint64_t rounded = finished.of_exact_sum(format, stored, source.digits);
+      const std::uint64_t rounded = finished.of_exact_sum(format, stored, source.digits, terms);
       std::memcpy(results + i * output.bytes, &rounded, output.bytes);
       return true;
     });

@@ -147,7 +147,7 @@ int main(int count, char** arguments) {
         got.data(), input.type, output.type,
         false,      false};
     const int digits = sum_format(term, input).stored_digits;
-    const Results results(term, finish, shape[header.axis], output);
+    const Results results(term, finish, output);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
     for (const Target* const* target = available_targets(); *target; ++target) {
       choose_target((*target)->name);
@@ -164,7 +164,8 @@ int main(int count, char** arguments) {
         const bool all = input.is_float || (!output.is_float && finish == Finish::none);
         for (std::int64_t i = 0; i < outputs; ++i) {
           if (!all && sums[i * digits + 1] >> 63 != 0) continue;
-          const std::uint64_t bits = results.of_exact_sum(input, &sums[i * digits], digits);
+          const std::uint64_t bits =
+              results.of_exact_sum(input, &sums[i * digits], digits, shape[header.axis]);
           same = same && std::memcmp(&bits, &want[i * output.bytes], output.bytes) == 0;
         }
         if (header.checked != 0) {
