@@ -71,27 +71,34 @@ struct Reduction {
   const char* operator_name;  // ONNX's
   Term term;
   Finish finish;
+  int ord;  // of the norm that it is; 0 if it is none
   Versions versions;
 };
 
-#define VERSION(since, axes, noop_with_empty_axes, types) \
-  Version { since, AxesPlace::axes, noop_with_empty_axes, types }
-#define REDUCTION(name, operator_name, term, finish, ...) \
-  {#name, operator_name, Term::term, Finish::finish, {{__VA_ARGS__}}},
+inline constexpr Versions kAxesFrom13{{{1, AxesPlace::attribute, false, kAllButBfloat16},
+                                       {11, AxesPlace::attribute, false, kAllButBfloat16},
+                                       {13, AxesPlace::input, true, kAllTypes}}};
+inline constexpr Versions kAxesFrom18{{{1, AxesPlace::attribute, false, kAllButBfloat16},
+                                       {11, AxesPlace::attribute, false, kAllButBfloat16},
+                                       {13, AxesPlace::attribute, false, kAllTypes},
+                                       {18, AxesPlace::input, true, kAllTypes}}};
+
+#define AXES_FROM_13 kAxesFrom13
+#define AXES_FROM_18 kAxesFrom18
+#define REDUCTION(name, operator_name, term, finish, ord, versions) \
+  {#name, operator_name, Term::term, Finish::finish, ord, versions},
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };
 #undef REDUCTION
-#undef VERSION
+#undef AXES_FROM_18
+#undef AXES_FROM_13
 
 // The type of results of elements that are read as `type`, if no other is asked for, as NumPy
-// has it: that of floats, and for integers 64 bits or, where the finish leaves no integer,
-// float64.
+// has it: that of floats, and for integers 64 bits or, of means and norms, float64.
 inline Type default_result(const Reduction& reduction, const Format& type) {
   if (type.is_float) return type.type;
-  if (with_finish(reduction.finish, [](auto finish) { return finish.kChanges; })) {
-    return Type::float64;
-  }
+  if (reduction.finish != Finish::none || reduction.ord != 0) return Type::float64;
   return type.is_signed ? Type::int64 : Type::uint64;
 }
 

@@ -88,6 +88,11 @@ struct Operator : OrtCustomOp {
   }
 };
 
+// Whether the operator takes the place of the runtime's.
+bool is_registered(const Reduction& reduction) {
+  return reduction.term == Term::square && reduction.finish == Finish::none;
+}
+
 // The domain and the operators in it, for as long as the process lives.
 OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
   const Api api(runtime);
@@ -95,6 +100,7 @@ OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
   check(api(CreateCustomOpDomain, "", &domain));
   try {
     for (const Reduction& reduction : kReductions) {
+      if (!is_registered(reduction)) continue;
       for (const Format& format : kFormats) {
         if (!(reduction.versions.types() & set_of(format.type))) continue;
         check(api(CustomOpDomain_Add, domain, new Operator(reduction, format.type, runtime)));

@@ -127,7 +127,8 @@ nb::list reductions() {
     const char* const finish =
         with_finish(reduction.finish, [](auto finish) { return finish.kName; });
     rows.append(nb::make_tuple(reduction.name, reduction.operator_name,
-                               facts_of(reduction.term).name, finish, nb::tuple(versions)));
+                               facts_of(reduction.term).name, finish, reduction.ord,
+                               nb::tuple(versions)));
   }
   return rows;
 }
@@ -216,9 +217,9 @@ NB_MODULE(_core, module) {
       nb::sig("def are_sums(reduction: str, sums: numpy.ndarray, type_code: int) -> bool"),
       "Whether so many terms as are counted can have these sums.");
   module.def("reductions", &Bound<&reductions>::call,
-             nb::sig("def reductions() -> list[tuple[str, str, str, str, "
+             nb::sig("def reductions() -> list[tuple[str, str, str, str, int, "
                      "tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]"),
-             "The table of reductions: name, operator, term, finish and versions, each since "
+             "The table of reductions: name, operator, term, finish, ord and versions, each since "
              "an opset, with its axes' place, noop_with_empty_axes and codes of types.");
   module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule").none(),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),

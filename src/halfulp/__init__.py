@@ -1,4 +1,4 @@
-"""Sums of squares along axes, correctly rounded: ONNX's ReduceSumSquare.
+"""Reductions along axes, correctly rounded: sums, means and norms, also as in ONNX.
 
 Public names only. ``halfulp.onnx`` and ``halfulp.onnxruntime`` are loaded when first
 used, so that ``import halfulp`` costs little more than ``import numpy``.
@@ -19,10 +19,16 @@ from halfulp.errors import (
     SumOverflowError,
     UnsupportedTypeError,
 )
-from halfulp.exact import exact_sum_square
-from halfulp.exact_sum import SumSquare
-from halfulp.functions import sum_square
-from halfulp.onnx_functions import reduce_sum_square
+from halfulp.exact import exact_mean, exact_norm, exact_sum, exact_sum_square
+from halfulp.exact_sums import SumSquare
+from halfulp.functions import mean, sum, sum_square, vector_norm
+from halfulp.onnx_functions import (
+    reduce_l1,
+    reduce_l2,
+    reduce_mean,
+    reduce_sum,
+    reduce_sum_square,
+)
 from halfulp.settings import (
     check_environment,
     get_num_threads,
@@ -49,15 +55,25 @@ __all__ = [
     "SumSquare",
     "UnsupportedTypeError",
     "build_info",
+    "exact_mean",
+    "exact_norm",
+    "exact_sum",
     "exact_sum_square",
     "get_num_threads",
+    "mean",
     "num_threads",
     "onnx",
     "onnxruntime",
+    "reduce_l1",
+    "reduce_l2",
+    "reduce_mean",
+    "reduce_sum",
     "reduce_sum_square",
     "set_num_threads",
     "spec",
+    "sum",
     "sum_square",
+    "vector_norm",
 ]
 
 

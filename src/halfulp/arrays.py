@@ -32,12 +32,9 @@ _MEANINGS_OF_SUBCLASSES = (*_MEANINGS, "__array_finalize__", "__array_wrap__", "
 # What a type has, and the way from it to a plain array.
 _WAYS_OUT = (
     (("filled", "mask"), "pass its filled(0)"),
-    (
-        ("magnitude", "units"),
-        "pass its magnitude (a sum of squares has the unit squared)",
-    ),
-    (("value", "unit"), "pass its value (a sum of squares has the unit squared)"),
-    (("value", "units"), "pass its value (a sum of squares has the unit squared)"),
+    (("magnitude", "units"), "pass its magnitude (the result has no unit then)"),
+    (("value", "unit"), "pass its value (the result has no unit then)"),
+    (("value", "units"), "pass its value (the result has no unit then)"),
     (("data_vars",), "pass its arrays one by one, or the function to its reduce()"),
     (("to_dask_array",), "pass its to_dask_array(lengths=True)"),
     (("to_numpy",), "pass its to_numpy()"),

@@ -1,6 +1,6 @@
 """Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
-May import arrays, element_types, errors, exact_sum, reductions and spec.rules only; dask
+May import arrays, element_types, errors, exact_sums, reductions and spec.rules only; dask
 is imported when an array of it is reduced. Nothing here knows how a sum is computed or
 rounded.
 """
@@ -16,8 +16,8 @@ import numpy as np
 from halfulp.arrays import as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
-from halfulp.exact_sum import SumSquare
-from halfulp.reductions import Reduction
+from halfulp.exact_sums import SumSquare
+from halfulp.reductions import SUM_SQUARE, Reduction
 from halfulp.spec.rules import check_mask
 
 
@@ -56,9 +56,15 @@ def reduce_dask_array(
     Raises
     ------
     ArgumentError, UnsupportedTypeError
-        If `split_every` or `where` is not allowed, or chunks are masked arrays.
+        If `split_every` or `where` is not allowed, chunks are masked arrays, or the row
+        is of no exact sums that merge.
     """
     array = importlib.import_module("dask.array")
+    if row is not SUM_SQUARE:
+        raise ArgumentError(
+            f"{what} is a Dask array; allowed for {row.name}: arrays in memory, as its "
+            "compute() gives"
+        )
     _check_chunks(x, what)
     split = _split_every(split_every, max((2, *x.numblocks)), len(axes))
     kept = tuple(i for i in range(x.ndim) if keepdims or i not in axes)

@@ -17,8 +17,8 @@ import numpy as np
 from halfulp.arrays import as_array
 from halfulp.element_types import ElementType, data_type, element_type
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import SUM_SQUARE, Finish, Reduction, Term
-from halfulp.spec.rules import axes_of, check_flag, reduced_shape
+from halfulp.reductions import MEAN, SUM, SUM_SQUARE, Finish, Reduction, Term
+from halfulp.spec.rules import axes_of, check_flag, norm_of, reduced_shape
 
 # What a whole number adds, and the degree of that: where numbers are in units of u, the
 # terms are in units of u to this power.
@@ -30,28 +30,32 @@ TERMS: dict[Term, ExactTerm] = {
     "value": (lambda n: n, 1),
 }
 
+# What is irrational is told by two fractions on both sides of it, between which no value
+# of any type lies, nor the middle of two neighbours.
+Exact = Fraction | int | float | tuple[Fraction, Fraction]
+
 # What becomes of the sum of so many terms.
-ExactFinish = Callable[[Fraction | int | float, int], Fraction | int | float]
+ExactFinish = Callable[[Fraction | int | float, int], Exact]
 
 # Places after the binary point: further than those of half the least number of any type.
 _ROOT_PLACES = 1200
 
 
-def _mean(total: Fraction | int | float, terms: int) -> Fraction | float:
+def _mean(total: Fraction | int | float, terms: int) -> Exact:
     if not terms:
         return math.nan
     return total if isinstance(total, float) else Fraction(total, terms)
 
 
-def _root(total: Fraction | int | float, _: int) -> Fraction | float:
-    # What is irrational is told by a number on its side of all that types round to.
+def _root(total: Fraction | int | float, _: int) -> Exact:
     if isinstance(total, float):
         return total
-    numerator, denominator = total.numerator, total.denominator
-    scaled, rest = divmod(numerator << 2 * _ROOT_PLACES, denominator)
+    scaled, rest = divmod(total.numerator << 2 * _ROOT_PLACES, total.denominator)
     root = math.isqrt(scaled)
-    between = rest != 0 or root * root != scaled
-    return Fraction(2 * root + between, 2 << _ROOT_PLACES)
+    below = Fraction(root, 1 << _ROOT_PLACES)
+    if rest == 0 and root * root == scaled:
+        return below
+    return below, Fraction(root + 1, 1 << _ROOT_PLACES)
 
 
 FINISHES: dict[Finish, ExactFinish] = {
@@ -64,28 +68,129 @@ FINISHES: dict[Finish, ExactFinish] = {
 _PIECE = 2**16
 
 
-def exact_sum_square(
+def exact_sum(
     x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Any:
-    """Sum of squares along axes, exactly, without rounding or overflow.
+    """Sum along axes, exactly, without rounding or overflow.
 
     Slow and simple: it is meant to check faster ways.
 
     Parameters
     ----------
     x : array_like
-        As for `halfulp.sum_square`, but no Dask array and no masked array.
+        As for `halfulp.sum`, but no Dask array and no masked array.
     axis : int or tuple of int, optional
-        The axes to sum along; None means all.
+        The axes to reduce; None means all.
     keepdims : bool, optional
-        Whether summed axes stay, with length one.
+        Whether reduced axes stay, with length one.
 
     Returns
     -------
     fractions.Fraction, int, float or numpy.ndarray
         A Fraction for floats, an int for integers; the float ``nan`` where any
-        element is NaN, else the float ``inf`` where any is infinite. Where axes
-        remain, an array of these objects.
+        element is NaN or infinities of both signs are, else the float ``inf`` or
+        ``-inf`` where any is infinite. Where axes remain, an array of these objects.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError
+        Before any work, if an argument is not allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.exact_sum(np.float64([1e308, 0.25, -1e308]))
+    Fraction(1, 4)
+    """
+    return exact(SUM, x, axis, keepdims=keepdims)
+
+
+def exact_mean(
+    x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> Any:
+    """Arithmetic mean along axes, exactly; see `exact_sum`.
+
+    Parameters
+    ----------
+    x, axis, keepdims
+        As for `exact_sum`.
+
+    Returns
+    -------
+    fractions.Fraction, float or numpy.ndarray
+        A Fraction, of integers too, or a float as of `exact_sum`; ``nan`` is the mean of
+        nothing. Where axes remain, an array of these objects.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError
+        Before any work, if an argument is not allowed.
+
+    Examples
+    --------
+    >>> import halfulp
+    >>> halfulp.exact_mean([1, 2, 2])
+    Fraction(5, 3)
+    """
+    return exact(MEAN, x, axis, keepdims=keepdims)
+
+
+def exact_norm(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    ord: float = 2,
+    keepdims: bool = False,
+) -> Any:
+    """Norm of vectors along axes, exactly; see `exact_sum`.
+
+    Parameters
+    ----------
+    x, axis, keepdims
+        As for `exact_sum`.
+    ord : {1, 2}, optional
+        As for `halfulp.vector_norm`.
+
+    Returns
+    -------
+    fractions.Fraction, int, tuple of two Fraction, float or numpy.ndarray
+        As of `exact_sum`; where a root is irrational, the greatest fraction below it and
+        the least above of those with 1200 binary places. No value of any type lies
+        between the two, nor the middle of two neighbours: all results round alike. Where
+        axes remain, an array of these objects.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Examples
+    --------
+    >>> import halfulp
+    >>> halfulp.exact_norm([3.0, 4.0])
+    Fraction(5, 1)
+    >>> below, above = halfulp.exact_norm([1.0, 1.0])
+    >>> below**2 < 2 < above**2, float(below)
+    (True, 1.4142135623730951)
+    """
+    return exact(norm_of(ord), x, axis, keepdims=keepdims)
+
+
+def exact_sum_square(
+    x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> Any:
+    """Sum of squares along axes, exactly; see `exact_sum`.
+
+    Parameters
+    ----------
+    x, axis, keepdims
+        As for `exact_sum`.
+
+    Returns
+    -------
+    fractions.Fraction, int, float or numpy.ndarray
+        As of `exact_sum`.
 
     Raises
     ------
@@ -111,7 +216,7 @@ def exact(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Reduce along axes exactly, as `exact_sum_square` does for its row of the table."""
+    """Reduce along axes exactly, by a row of the table; see `exact_sum`."""
     keepdims = check_flag("keepdims", keepdims)
     labelled = has_labels(x)
     array = x if labelled else as_array(x, "x")[0]
@@ -123,10 +228,10 @@ def exact(
     rows = array.transpose(*kept, *normal).reshape(
         *(array.shape[i] for i in kept), math.prod(array.shape[i] for i in normal)
     )
-    result = np.empty(rows.shape[:-1], dtype=object)
-    for index in np.ndindex(result.shape):
+    result = np.empty(math.prod(rows.shape[:-1]), dtype=object)
+    for i, index in enumerate(np.ndindex(rows.shape[:-1])):
         total = _sum(TERMS[row.term], rows[index], kind)
-        result[index] = FINISHES[row.finish](total, rows.shape[-1])
+        result[i] = FINISHES[row.finish](total, rows.shape[-1])
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
 
 
@@ -168,14 +273,15 @@ def _sum(
     return Fraction(total, 2 ** (degree * (kind.significand_bits - kind.emin)))
 
 
-def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
+def round_exact(value: Exact, dtype: Any) -> Any:
     """Round an exact result to a dtype: floats to nearest even, integers modulo 2^N.
 
     To an integer, a fraction is cut off, and nan is 0: the mean of nothing.
 
     Parameters
     ----------
-    value : Fraction, int, or the floats nan, inf and -inf
+    value : Fraction, int, two Fraction, or the floats nan, inf and -inf
+        As `exact_sum`, `exact_mean` and `exact_norm` return it.
     dtype : dtype
         One of the eight.
 
@@ -193,6 +299,8 @@ def round_exact(value: Fraction | int | float, dtype: Any) -> Any:
     dtype = np.dtype(dtype)
     kind = element_type(dtype)
     width = 8 * dtype.itemsize
+    if isinstance(value, tuple):  # what is between them rounds as their middle does
+        value = (value[0] + value[1]) / 2
     if kind.kind == "integer":
         bits = 0 if isinstance(value, float) else int(value) % 2**width
     else:

@@ -1,43 +1,234 @@
 """NumPy's face: reductions as functions of arrays, by the names that NumPy uses.
 
 Each is a signature, its documentation and a row of the table. May import arrays,
-element_types, errors, labels, reductions, spec.rules and the native core only.
-Imports halfulp.dask when called with one of its arrays, so that exact sums, of which
-it makes its own, need not stand below.
+numpy_face, reductions and spec.rules only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-from numpy import ndarray
 
-from halfulp._core import reduce
-from halfulp.arrays import (
-    Array,
-    as_array,
-    is_dask_array,
-    is_masked_array,
-    is_more_than_an_array,
-)
-from halfulp.element_types import ElementType, data_type, result_type
-from halfulp.errors import ArgumentError
-from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import SUM_SQUARE, Reduction
-from halfulp.spec.rules import (
-    axes_of,
-    check_flag,
-    check_mask,
-    raises_on_overflow,
-    reduced_shape,
-)
+from halfulp.arrays import Array
+from halfulp.numpy_face import reduce_as_numpy
+from halfulp.reductions import MEAN, SUM, SUM_SQUARE
+from halfulp.spec.rules import norm_of
 
-_DEFAULT_TYPE = 0  # the code of a row's result, as Reduction.result_of has it
-_WRAP = "wrap"  # the default, as it is in most calls
-NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
+
+def sum(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+    overflow: str = "wrap",
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Sum along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
+        int64, uint32, uint64, or of the small ones bool, int8, int16, uint8 and
+        uint16; of any shape, strides, alignment and byte order. Objects with
+        ``__dlpack__`` on the CPU are read in place. A Dask array of any chunks gives
+        a lazy one. What has labels keeps those of the axes
+        that are left: an xarray DataArray or Variable, lazy ones too, and a pandas
+        Series or DataFrame of one of the dtypes. Of a numpy.ma.MaskedArray what is
+        masked does not count, and results of nothing are masked, as in its own sum.
+        Objects that mean more than their elements in another way (units, sparsity)
+        are refused.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all. ``()`` reduces each element alone.
+    dtype : dtype, optional
+        Of the result, none of the small ones; for floats a float type. Default: that
+        of `out`, else as in NumPy that of `x`, and for all integers int64, or uint64
+        if they are unsigned.
+    out : numpy.ndarray, optional
+        Where the result goes: any array of its shape and dtype, `x` included. Not
+        with Dask arrays, labels and masked arrays.
+    keepdims : bool, optional
+        Whether reduced axes stay, with length one. Not with pandas.
+    where : array_like of bool, optional
+        Which elements count: of a shape that broadcasts to that of `x`, of any strides.
+        Others may be whatever they are, NaN too. Not with masked arrays; a Dask array
+        with Dask arrays only.
+    overflow : {"wrap", "raise"}, optional
+        What happens when an integer result does not fit its dtype. Floats
+        overflow to infinity, as IEEE 754 has it.
+    split_every : int or dict of int to int, optional
+        For Dask arrays only: how many partial sums merge at once, in all or for each
+        axis, as in Dask's own reductions. The result does not depend on it.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        A scalar where NumPy would return one: all axes are reduced, without
+        `keepdims` and `out`. `out`, if given.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+    SumOverflowError
+        With ``overflow="raise"``; `out` is left as it was. Of a Dask array, when it is
+        computed.
+
+    Notes
+    -----
+    Floats: the exact sum, rounded once, to nearest, ties to even (IEEE 754-2019,
+    4.3.1): within half an ulp, the same bits for every layout, order, number of threads
+    and processor. No partial sum overflows. Any NaN, or infinities of both signs, give
+    the canonical quiet NaN, else infinities themselves. A sum that is exactly zero is
+    +0. Integers: exact modulo 2^N, or with a float `dtype` the exact sum rounded once.
+    An empty sum is 0.
+
+    Neither `x` nor `where` is copied, whatever its layout; scratch memory is at most
+    1 MiB (and 64 KiB for each thread above 16). One more array like the result
+    is needed when `out` is not C-contiguous, overlaps an input, or `overflow` is
+    "raise", and in the main thread for some 4 million elements and more: such a
+    call is interrupted by Ctrl-C within half a second, and leaves `out` as it was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.sum(np.array([[1, 2], [3, 4]]), axis=1)
+    array([3, 7])
+    >>> x = np.array([1e16, 1, -1e16])
+    >>> halfulp.sum(x), np.sum(x)
+    (np.float64(1.0), np.float64(0.0))
+    >>> half = np.array([60000, 60000, -60000], dtype=np.float16)
+    >>> halfulp.sum(half), halfulp.sum(half[:2]), halfulp.sum(half[:2], dtype=np.float32)
+    (np.float16(6e+04), np.float16(inf), np.float32(120000.0))
+    >>> halfulp.sum([[1.0, np.nan], [3.0, 4.0]], axis=1, where=[[True, False]])
+    array([1., 3.])
+    """
+    return reduce_as_numpy(
+        SUM, x, axis, dtype, out, keepdims, where, overflow, split_every
+    )
+
+
+def mean(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+    overflow: str = "wrap",
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Arithmetic mean along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `sum`.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all.
+    dtype : dtype, optional
+        As for `sum`; of integers the default is float64, as in NumPy.
+    out, keepdims, where, overflow, split_every : optional
+        As for `sum`. The elements that count are divided by.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        As of `sum`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError, SumOverflowError
+        As `sum` does.
+
+    Notes
+    -----
+    The exact sum divided by the number of elements, rounded once: no sum overflows or
+    is rounded on the way. With an integer `dtype` it is cut toward zero. The mean of
+    nothing is NaN, or 0 where it is an integer; NaN and infinities are as in `sum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> x = np.full((2**20, 2), 0.1, np.float32)
+    >>> halfulp.mean(x, axis=0), np.mean(x, axis=0)
+    (array([0.1, 0.1], dtype=float32), array([0.10098633, 0.10098633], dtype=float32))
+    >>> halfulp.mean(np.float32([3e38, 3e38]))
+    np.float32(3e+38)
+    >>> halfulp.mean(np.array([[1, 2], [3, 5]]), axis=1)
+    array([1.5, 4. ])
+    """
+    return reduce_as_numpy(
+        MEAN, x, axis, dtype, out, keepdims, where, overflow, split_every
+    )
+
+
+def vector_norm(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    ord: float = 2,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+    overflow: str = "wrap",
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Norm of vectors along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `sum`.
+    axis : int or tuple of int, optional
+        The axes over which a vector is; None means all. ``()`` gives magnitudes.
+    ord : {1, 2}, optional
+        Which norm: 1 is the sum of magnitudes, 2 the root of the sum of squares.
+    dtype : dtype, optional
+        As for `sum`; of integers the default is float64, as in NumPy.
+    out, keepdims, where, overflow, split_every : optional
+        As for `sum`.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        As of `sum`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError, SumOverflowError
+        As `sum` does.
+
+    Notes
+    -----
+    The exact norm, rounded once: no square overflows or underflows on the way. Roots
+    with an integer `dtype` are rounded down. Any NaN gives the canonical quiet NaN,
+    else any infinity gives infinity. The norm of nothing is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> x = np.float32([3e-30, 4e-30])
+    >>> halfulp.vector_norm(x), np.linalg.vector_norm(x)
+    (np.float32(5e-30), np.float32(0.0))
+    >>> halfulp.vector_norm(np.array([[3, -4], [5, -12]]), axis=1)
+    array([ 5., 13.])
+    >>> halfulp.vector_norm(np.float16([3, -4]), ord=1)
+    np.float16(7.0)
+    """
+    return reduce_as_numpy(
+        norm_of(ord), x, axis, dtype, out, keepdims, where, overflow, split_every
+    )
 
 
 def sum_square(
@@ -56,65 +247,27 @@ def sum_square(
     Parameters
     ----------
     x : array_like
-        Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
-        int64, uint32, uint64, or of the small ones bool, int8, int16, uint8 and
-        uint16; of any shape, strides, alignment and byte order. Objects with
-        ``__dlpack__`` on the CPU are read in place. A Dask array of any chunks gives
-        a lazy one. What has labels keeps those of the axes
-        that are left: an xarray DataArray or Variable, lazy ones too, and a pandas
-        Series or DataFrame of one of the dtypes. Of a numpy.ma.MaskedArray what is
-        masked does not count, and sums of nothing are masked, as in its own sum.
-        Objects that mean more than their elements in another way (units, sparsity)
-        are refused.
+        As for `sum`.
     axis : int or tuple of int, optional
-        The axes to sum along; None means all. ``()`` squares each element.
-    dtype : dtype, optional
-        Of the result, none of the small ones; for floats a float type. Default: that
-        of `out`, else as in NumPy that of `x`, and for all integers int64, or uint64
-        if they are unsigned.
-    out : numpy.ndarray, optional
-        Where the result goes: any array of its shape and dtype, `x` included. Not
-        with Dask arrays, labels and masked arrays.
-    keepdims : bool, optional
-        Whether summed axes stay, with length one. Not with pandas.
-    where : array_like of bool, optional
-        Which elements count: of a shape that broadcasts to that of `x`, of any strides.
-        Others may be whatever they are, NaN too. Not with masked arrays; a Dask array
-        with Dask arrays only.
-    overflow : {"wrap", "raise"}, optional
-        What happens when an integer result does not fit its dtype. Floats
-        overflow to infinity, as IEEE 754 has it.
-    split_every : int or dict of int to int, optional
-        For Dask arrays only: how many partial sums merge at once, in all or for each
-        axis, as in Dask's own reductions. The result does not depend on it.
+        The axes to reduce; None means all. ``()`` squares each element.
+    dtype, out, keepdims, where, overflow, split_every : optional
+        As for `sum`.
 
     Returns
     -------
     numpy.ndarray, numpy scalar or array of the library of `x`
-        A scalar where NumPy would return one: all axes are summed, without
-        `keepdims` and `out`. `out`, if given.
+        As of `sum`.
 
     Raises
     ------
-    UnsupportedTypeError, AxesError, ArgumentError
-        Before any work, if an argument is not allowed.
-    SumOverflowError
-        With ``overflow="raise"``; `out` is left as it was. Of a Dask array, when it is
-        computed.
+    UnsupportedTypeError, AxesError, ArgumentError, SumOverflowError
+        As `sum` does.
 
     Notes
     -----
-    Floats: the exact sum of the exact squares, rounded once, to nearest, ties
-    to even (IEEE 754-2019, 4.3.1): within half an ulp, the same bits for every
-    layout, order, number of threads and processor. Any NaN gives the canonical
-    quiet NaN, else any infinity gives infinity. Integers: exact modulo 2^N, or with
-    a float `dtype` the exact sum rounded once. An empty sum is 0.
-
-    Neither `x` nor `where` is copied, whatever its layout; scratch memory is at most
-    1 MiB (and 64 KiB for each thread above 16). One more array like the result
-    is needed when `out` is not C-contiguous, overlaps an input, or `overflow` is
-    "raise", and in the main thread for some 4 million elements and more: such a
-    call is interrupted by Ctrl-C within half a second, and leaves `out` as it was.
+    Floats: the exact sum of the exact squares, rounded once, as in `sum`. Any NaN gives
+    the canonical quiet NaN, else any infinity gives infinity. Integers: exact modulo
+    2^N, or with a float `dtype` the exact sum rounded once. An empty sum is 0.
 
     Examples
     --------
@@ -137,224 +290,3 @@ def sum_square(
     return reduce_as_numpy(
         SUM_SQUARE, x, axis, dtype, out, keepdims, where, overflow, split_every
     )
-
-
-def reduce_as_numpy(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None = None,
-    dtype: npt.DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-    where: Any = True,
-    overflow: str = "wrap",
-    split_every: int | dict[int, int] | None = None,
-    counted: bool = True,
-) -> Any:
-    """Reduce as NumPy's functions do, by a row of the table.
-
-    Parameters, result and errors are those of `sum_square`; `counted` is what an array
-    `where` has for elements that count.
-    """
-    # Written for small arrays: here a look-up costs as much as ten additions.
-    if keepdims is not False:
-        keepdims = check_flag("keepdims", keepdims)
-    restore, data, mask = None, x, None
-    if type(x) is not ndarray:
-        special = _special(x)
-        if special is not None:
-            return special(
-                row, x, axis, dtype, out, keepdims, where, overflow, split_every
-            )
-        data, restore = as_array(x, "x")
-    axes = None if axis is None else axes_of(axis, data.ndim)
-    code = _DEFAULT_TYPE
-    if dtype is not None or out is not None:
-        code = _result_type(row, data, dtype, out).code
-    checked = overflow is not _WRAP and raises_on_overflow(overflow)
-    if split_every is not None:
-        raise ArgumentError(NO_DASK.format("x"))
-    if where is not True:
-        mask = _mask(where, data.shape)
-    direct = None
-    if out is not None:
-        direct = _direct(out, data, mask, axes, keepdims, checked)
-    try:
-        result = reduce(
-            row.name,
-            data,
-            axes,
-            keepdims,
-            code,
-            checked,
-            direct,
-            mask,
-            counted,
-            restore is None,
-        )
-    except TypeError:
-        data_type(data.dtype, "x has dtype")  # tells what is allowed
-        raise
-    if out is not None:
-        if result is not out:
-            out[...] = result
-        return out
-    return result if restore is None else restore(result)
-
-
-def _special(x: Any) -> Callable[..., Any] | None:
-    """Return what reduces `x` instead, if it is lazy or has labels or a mask."""
-    if has_labels(x):
-        return _reduce_with_labels
-    if is_dask_array(x):
-        return _reduce_dask_array
-    if is_masked_array(x):
-        return _reduce_masked
-    return None
-
-
-def _reduce_with_labels(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None,
-    dtype: npt.DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    where: Any,
-    overflow: str,
-    split_every: Any,
-) -> Any:
-    if out is not None:
-        raise ArgumentError("out is given with an x that has labels; allowed: without")
-
-    def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
-        return reduce_as_numpy(
-            row, inner, axes, dtype, None, False, where, overflow, split_every
-        )
-
-    return sum_with_labels(x, "x", axes_of(axis, x.ndim), keepdims, sum_of)
-
-
-def _reduce_masked(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None,
-    dtype: npt.DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    where: Any,
-    overflow: str,
-    split_every: Any,
-) -> Any:
-    if out is not None:
-        raise ArgumentError("out is given with a masked array; allowed: without")
-    if where is not True:
-        raise ArgumentError(
-            "where is given with a masked array, which has its mask; allowed: without"
-        )
-    data, mask = np.ma.getdata(x, subok=False), np.ma.getmask(x)
-    has_mask = mask is not np.ma.nomask
-    result = reduce_as_numpy(
-        row,
-        data,
-        axis,
-        dtype,
-        None,
-        keepdims,
-        mask if has_mask else True,
-        overflow,
-        split_every,
-        counted=False,
-    )
-    axes = axes_of(axis, x.ndim)
-    nothing = mask.all(axis=axes, keepdims=keepdims) if has_mask else mask
-    if np.ndim(result) == 0:
-        return np.ma.masked if nothing else result
-    return np.ma.MaskedArray(result, nothing)
-
-
-def _reduce_dask_array(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None,
-    dtype: npt.DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    where: Any,
-    overflow: str,
-    split_every: Any,
-) -> Any:
-    axes = axes_of(axis, x.ndim)
-    into = _result_type(row, x, dtype, out)
-    raises_on_overflow(overflow)
-    if out is not None:
-        raise ArgumentError("out is given with a Dask array; allowed: without")
-    return reduce_lazily(row, x, "x", axes, keepdims, into, overflow, split_every, where)
-
-
-def reduce_lazily(
-    row: Reduction,
-    data: Any,
-    what: str,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    into: ElementType,
-    overflow: str,
-    split_every: Any,
-    where: Any = True,
-) -> Any:
-    """Reduce a Dask array along normalized axes, when it is computed.
-
-    To results of the type `into`; `what` is the caller's name of `data`, for errors.
-    """
-    from halfulp.dask import reduce_dask_array
-
-    return reduce_dask_array(
-        row, data, what, axes, keepdims, into, overflow, split_every, where
-    )
-
-
-def _result_type(
-    row: Reduction, data: Any, dtype: npt.DTypeLike | None, out: Any
-) -> ElementType:
-    source = data_type(data.dtype, "x has dtype")
-    if out is None:
-        return row.result_of(source) if dtype is None else result_type(source, dtype)
-    if not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
-        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
-    return result_type(source, dtype, out.dtype)
-
-
-def _mask(where: Any, shape: tuple[int, ...]) -> Array | None:
-    """Return the mask that `where` is, of the shape of the data; None for all of it."""
-    mask, _ = as_array(where, "where")
-    check_mask(mask.dtype, mask.shape, shape)
-    if mask.ndim == 0 and mask:
-        return None
-    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
-
-
-def _direct(
-    out: Array,
-    data: Array,
-    mask: Array | None,
-    axes: tuple[int, ...] | None,
-    keepdims: bool,
-    checked: bool,
-) -> Array | None:
-    """Check `out`; return it if the core can write there, else None."""
-    all_axes = tuple(range(data.ndim)) if axes is None else axes
-    shape = reduced_shape(data.shape, all_axes, keepdims)
-    if out.shape != shape:
-        raise ArgumentError(f"out has shape {out.shape}; allowed: {shape}")
-    if not out.flags.writeable:
-        raise ArgumentError("out is read-only; allowed: a writable array")
-    direct = (
-        type(out) is np.ndarray
-        and out.flags.carray
-        and out.dtype.isnative
-        and not checked
-        and not np.may_share_memory(out, data)
-        and (mask is None or not np.may_share_memory(out, mask))
-    )
-    return out if direct else None

@@ -1,6 +1,6 @@
 """ONNX's face: its operators as functions of arrays, without onnx.
 
-May import arrays, element_types, errors, functions, labels, reductions, spec.rules and
+May import arrays, element_types, errors, labels, numpy_face, reductions, spec.rules and
 the native core only.
 """
 
@@ -14,9 +14,9 @@ from halfulp import _core
 from halfulp.arrays import as_array, is_dask_array
 from halfulp.element_types import element_type
 from halfulp.errors import ArgumentError, AxesError
-from halfulp.functions import NO_DASK, reduce_lazily
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import SUM_SQUARE, Reduction
+from halfulp.numpy_face import NO_DASK, reduce_lazily
+from halfulp.reductions import L1, L2, MEAN, SUM, SUM_SQUARE, Reduction
 from halfulp.spec.rules import (
     axes_error,
     check_flag,
@@ -25,6 +25,180 @@ from halfulp.spec.rules import (
 )
 
 _AXES = "a sequence of int or a 1-D array of int64"
+
+
+def reduce_sum(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceSum, version 13, correctly rounded.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `sum`, but of no small dtype and no masked array.
+    axes : sequence of int or array of int64, 1-D, optional
+        Each in [-r, r-1], r the rank of `data`; the same axis twice counts
+        once. None and an empty sequence are the same.
+    keepdims : int, optional
+        1 keeps the reduced axes with length one, 0 drops them.
+    noop_with_empty_axes : int, optional
+        With empty `axes`, 0 reduces all axes; 1 reduces none, and every
+        element is a reduction of itself.
+    split_every : int or dict of int to int, optional
+        As for `sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The exact sum is rounded once. Integers are exact modulo 2^N.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> data = np.array([[2**24, 1, 1], [1, 2, 3]], dtype=np.float32)
+    >>> halfulp.reduce_sum(data, [1])
+    array([[1.6777218e+07],
+           [6.0000000e+00]], dtype=float32)
+    """
+    return reduce_as_onnx(SUM, data, axes, keepdims, noop_with_empty_axes, split_every)
+
+
+def reduce_mean(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceMean, version 18, correctly rounded.
+
+    Parameters
+    ----------
+    data, axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The exact sum divided by the number of elements, rounded once; of integers cut
+    toward zero. The mean of nothing is NaN, or 0 of integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_mean(np.float16([65504, 65504]), keepdims=0)
+    array(6.55e+04, dtype=float16)
+    >>> halfulp.reduce_mean(np.int32([2**31 - 1, 2**31 - 1, -5]), keepdims=0)
+    array(1431655763, dtype=int32)
+    """
+    return reduce_as_onnx(MEAN, data, axes, keepdims, noop_with_empty_axes, split_every)
+
+
+def reduce_l1(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceL1, version 18, correctly rounded.
+
+    Parameters
+    ----------
+    data, axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The exact sum of the magnitudes, rounded once. Integers are exact modulo 2^N.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_l1(np.float32([[3, -4], [-5, 12]]), [1])
+    array([[ 7.],
+           [17.]], dtype=float32)
+    """
+    return reduce_as_onnx(L1, data, axes, keepdims, noop_with_empty_axes, split_every)
+
+
+def reduce_l2(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceL2, version 18, correctly rounded.
+
+    Parameters
+    ----------
+    data, axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The root of the exact sum of the exact squares, rounded once; of integers rounded
+    down, modulo 2^N.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_l2(np.float32([[3e30, 4e30], [3e-30, 4e-30]]), [1])
+    array([[5.e+30],
+           [5.e-30]], dtype=float32)
+    """
+    return reduce_as_onnx(L2, data, axes, keepdims, noop_with_empty_axes, split_every)
 
 
 def reduce_sum_square(
@@ -39,18 +213,8 @@ def reduce_sum_square(
 
     Parameters
     ----------
-    data : array_like
-        As for `sum_square`, but of no small dtype and no masked array.
-    axes : sequence of int or array of int64, 1-D, optional
-        Each in [-r, r-1], r the rank of `data`; the same axis twice counts
-        once. None and an empty sequence are the same.
-    keepdims : int, optional
-        1 keeps the reduced axes with length one, 0 drops them.
-    noop_with_empty_axes : int, optional
-        With empty `axes`, 0 reduces all axes; 1 reduces none, and every
-        element is squared.
-    split_every : int or dict of int to int, optional
-        As for `sum_square`.
+    data, axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_sum`.
 
     Returns
     -------
@@ -68,6 +232,7 @@ def reduce_sum_square(
     ReduceSum, which rounds each square and each sum. Here the exact sum is
     rounded once, so the last bits can differ; these are the more accurate.
     Integers are exact modulo 2^N, as in the function body.
+
 
     Examples
     --------
@@ -96,7 +261,7 @@ def reduce_as_onnx(
 ) -> Any:
     """Reduce as ONNX's operator of a row of the table does, in its newest version.
 
-    Parameters, result and errors are those of `reduce_sum_square`.
+    Parameters, result and errors are those of `reduce_sum`.
     """
     is_array = type(data) is np.ndarray
     labelled = not is_array and has_labels(data)

@@ -25,7 +25,7 @@ from halfulp import _core
 from halfulp.arrays import as_array
 from halfulp.element_types import BY_NAME
 from halfulp.errors import ArgumentError, EngineError
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import IN_MODELS
 
 __all__ = ["InferenceSession", "library_path", "register", "run"]
 
@@ -173,7 +173,7 @@ def InferenceSession(  # noqa: N802
     try:
         return runtime.InferenceSession(model, options, providers=providers, **kwargs)
     except Exception as error:  # onnxruntime has no family of its own
-        ours = any(row.operator in str(error) for row in REDUCTIONS)
+        ours = any(row.operator in str(error) for row in IN_MODELS)
         if not ours or not is_in_ort_format(model):
             raise
     with TemporaryDirectory() as folder:

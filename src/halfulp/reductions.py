@@ -69,7 +69,8 @@ class Reduction:
     Attributes
     ----------
     name : str
-        That of the function with NumPy's face; with ONNX's face it is `onnx_name`.
+        That of the function with NumPy's face, but norms have one for all: see `ord`;
+        with ONNX's face it is `onnx_name`.
     operator : str
         ONNX's name.
     term : {"square", "magnitude", "value"}
@@ -78,6 +79,8 @@ class Reduction:
         What becomes of the sum before it is rounded.
     versions : tuple of OperatorVersion
         The oldest first.
+    ord : int, optional
+        Of the norm that it is, in NumPy's words; None if it is none.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Reduction:
     term: Term
     finish: Finish
     versions: tuple[OperatorVersion, ...]
+    ord: int | None = None
 
     @property
     def onnx_name(self) -> str:
@@ -99,12 +103,12 @@ class Reduction:
     def result_of(self, source: ElementType) -> ElementType:
         """Return the type of results of data of a type, if no other is asked for.
 
-        As NumPy has it: of floats the same; of integers 64 bits or, where the finish
-        leaves no integer, double.
+        As NumPy has it: of floats the same; of integers 64 bits or, of means and norms,
+        double.
         """
         if source.kind == "float":
             return source
-        if self.finish != "none":
+        if self.finish != "none" or self.ord is not None:
             return BY_NAME["double"]
         return BY_NAME["int64" if source.is_signed else "uint64"]
 
@@ -154,53 +158,50 @@ _ALL = tuple(t.name for t in ELEMENT_TYPES)
 _ALL_BUT_BFLOAT16 = tuple(name for name in _ALL if name != "bfloat16")
 
 
-def _reduction(
-    name: str,
-    operator: str,
-    term: Term,
-    finish: Finish,
-    *versions: tuple[int, AxesPlace, bool, bool, tuple[str, ...]],
-) -> Reduction:
-    made = tuple(OperatorVersion(operator, *version) for version in versions)
-    return Reduction(name, operator, term, finish, made)
+# The versions of an operator: since, axes, noop_with_empty_axes, negative_axes, types.
+_Versions = tuple[tuple[int, AxesPlace, bool, bool, tuple[str, ...]], ...]
 
-
-# Of each version: since, axes, noop_with_empty_axes, negative_axes, types.
-SUM_SQUARE = _reduction(
-    "sum_square",
-    "ReduceSumSquare",
-    "square",
-    "none",
+_AXES_FROM_18: _Versions = (
     (1, "attribute", False, False, _ALL_BUT_BFLOAT16),
     (11, "attribute", False, True, _ALL_BUT_BFLOAT16),
     (13, "attribute", False, True, _ALL),
     (18, "input", True, True, _ALL),
 )
+_AXES_FROM_13: _Versions = (*_AXES_FROM_18[:2], (13, "input", True, True, _ALL))
 
-REDUCTIONS = (SUM_SQUARE,)
+
+def _reduction(
+    name: str,
+    operator: str,
+    term: Term,
+    finish: Finish,
+    versions: _Versions,
+    ord: int | None = None,
+) -> Reduction:
+    made = tuple(OperatorVersion(operator, *version) for version in versions)
+    return Reduction(name, operator, term, finish, made, ord)
+
+
+SUM_SQUARE = _reduction("sum_square", "ReduceSumSquare", "square", "none", _AXES_FROM_18)
+SUM = _reduction("sum", "ReduceSum", "value", "none", _AXES_FROM_13)
+MEAN = _reduction("mean", "ReduceMean", "value", "mean", _AXES_FROM_18)
+L1 = _reduction("l1", "ReduceL1", "magnitude", "none", _AXES_FROM_18, ord=1)
+L2 = _reduction("l2", "ReduceL2", "square", "root", _AXES_FROM_18, ord=2)
+
+REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
+
+# Those whose operators models may have here.
+IN_MODELS = (SUM_SQUARE,)
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")
 
-BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
+BY_OPERATOR = {row.operator: row for row in IN_MODELS}
 
 # In the words of reports.
 OPERATORS_SAID = " or ".join(BY_OPERATOR)
 
 
 def reduction_named(operator: str, domain: str = "") -> Reduction | None:
-    """Return the row of an operator of a domain, if the table has it."""
+    """Return the row of an operator of a domain, if models may have it here."""
     return BY_OPERATOR.get(operator) if domain in DOMAIN_NAMES else None
-
-
-# The plain sum, into which models are expanded and from which they are fused. Nothing
-# here computes it, so it is no row of the table.
-PLAIN_SUM = _reduction(
-    "sum",
-    "ReduceSum",
-    "value",
-    "none",
-    (1, "attribute", False, False, _ALL_BUT_BFLOAT16),
-    (11, "attribute", False, True, _ALL_BUT_BFLOAT16),
-    (13, "input", True, True, _ALL),
-)

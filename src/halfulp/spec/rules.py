@@ -20,10 +20,12 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.reductions import OperatorVersion
+from halfulp.reductions import REDUCTIONS, OperatorVersion, Reduction
 
 # Sequences that are no list of axes.
 _NO_AXES = (str, bytes, bytearray, memoryview)
+
+_NORMS = {row.ord: row for row in REDUCTIONS if row.ord is not None}
 
 # A size, or what stands for one that is not known: a name or None.
 _Size = TypeVar("_Size", int, int | str | None)
@@ -63,6 +65,24 @@ def check_flag(name: str, value: object, where: str = "") -> bool:
     if number not in (0, 1):
         raise ArgumentError(f"{where}{name} is {shown(value)}; allowed: 0 or 1")
     return number == 1
+
+
+def norm_of(ord: object) -> Reduction:
+    """Return the row of the norm that NumPy's argument `ord` names.
+
+    Raises
+    ------
+    ArgumentError
+        If there is none.
+    """
+    row: Reduction | None = None
+    if not isinstance(ord, bool):
+        with suppress(TypeError):  # of what is not hashable
+            row = _NORMS.get(ord)  # type: ignore[call-overload]
+    if row is None:
+        allowed = ", ".join(str(each) for each in _NORMS)
+        raise ArgumentError(f"ord is {shown(ord)}; allowed: {allowed}")
+    return row
 
 
 def raises_on_overflow(overflow: object) -> bool:

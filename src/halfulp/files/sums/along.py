@@ -1,6 +1,6 @@
 """Sums along axes of tensors in files, block by block, so that memory stays bounded.
 
-May import errors, exact_sum, functions, spec, files' formats and tensors and, beside it,
+May import errors, exact_sums, functions, spec, files' formats and tensors and, beside it,
 facts, summing and totals only.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp.errors import ArgumentError, AxesError
-from halfulp.exact_sum import SumSquare
+from halfulp.exact_sums import SumSquare
 from halfulp.files.formats.npy_output import Order
 from halfulp.files.sums.facts import ArrayOfSums, Rounded, rounded_sums
 from halfulp.files.sums.summing import PIECE, Advance, failures_of, sum_box, whole_box

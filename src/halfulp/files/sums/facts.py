@@ -1,6 +1,6 @@
 """Sums as they are told: rounded, as facts that can be printed, and as arrays in files.
 
-May import element_types, errors, exact_sum, files' formats and tensors and, beside it,
+May import element_types, errors, exact_sums, files' formats and tensors and, beside it,
 totals only.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from halfulp.element_types import ELEMENT_TYPES, ElementType
 from halfulp.errors import ArgumentError, SumOverflowError
-from halfulp.exact_sum import SumSquare
+from halfulp.exact_sums import SumSquare
 from halfulp.files.formats.npy_output import Order, array_writer
 from halfulp.files.sums.totals import KINDS, Totals, joined
 from halfulp.files.tensors import Array

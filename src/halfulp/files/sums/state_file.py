@@ -1,6 +1,6 @@
 """State files: the exact sums of a run, which others join.
 
-May import errors, exact_sum, input and, beside it, totals only.
+May import errors, exact_sums, input and, beside it, totals only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.exact_sum import SumSquare
+from halfulp.exact_sums import SumSquare
 from halfulp.files.sums.totals import MOST_COUNTED, Totals, encoded
 from halfulp.input import file_errors, open_regular, the_file
 

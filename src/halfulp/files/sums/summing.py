@@ -1,6 +1,6 @@
 """Adds up the squares of tensors in files, several threads reading and summing.
 
-May import element_types, errors, exact_sum, settings, files' tensors and, beside it,
+May import element_types, errors, exact_sums, settings, files' tensors and, beside it,
 totals only. A sum is exact, so each thread has its own, of whatever boxes it took; they
 are merged.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from halfulp.element_types import ElementType
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.exact_sum import SumSquare
+from halfulp.exact_sums import SumSquare
 from halfulp.files.sums.totals import Totals
 from halfulp.files.tensors import Array, Box, Read, Tensor, WrittenChunks, boxes
 from halfulp.settings import get_num_threads

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
-from halfulp.exact_sum import SumSquare
+from halfulp.exact_sums import SumSquare
 from halfulp.files.stored_types import STORED_TYPES
 
 KINDS = {t.name: t.kind for t in ELEMENT_TYPES}

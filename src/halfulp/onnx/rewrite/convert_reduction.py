@@ -11,7 +11,7 @@ from halfulp.errors import ModelError
 from halfulp.onnx.model.nodes import drop_attribute
 from halfulp.onnx.model.reduce_nodes import NOOP, ReduceNode, version_at
 from halfulp.onnx.model.terms import TERMS, TermInOnnx
-from halfulp.reductions import BY_OPERATOR, PLAIN_SUM
+from halfulp.reductions import BY_OPERATOR, SUM
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +168,15 @@ def _term_and_sum(
     what: str,
 ) -> Converted:
     """Return a term and a plain sum, whose axes became an input earlier."""
-    if PLAIN_SUM.version_for(opset).axes == "attribute":
+    if SUM.version_for(opset).axes == "attribute":
         raise ModelError(
             f"{what} known only when the model runs, which has no form in opset {opset}; "
-            f"allowed: from opset {PLAIN_SUM.axes_input_since} on, or a constant"
+            f"allowed: from opset {SUM.axes_input_since} on, or a constant"
         )
     name = f"{node.name}_{term.noun}" if node.name else ""
     output = fresh(f"{node.output[0]}_{term.noun}")
     before = term.node(node.input[0], output, node.domain, name)
-    node.op_type = PLAIN_SUM.operator
+    node.op_type = SUM.operator
     node.input[0] = output
     return Converted([before, node], "axes of run time", exact=False)
 

@@ -23,7 +23,7 @@ from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.model.terms import TERMS, TermInOnnx
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
-from halfulp.reductions import PLAIN_SUM
+from halfulp.reductions import SUM
 
 
 def expand(
@@ -114,7 +114,7 @@ class _Expander:
                 reason = self._refusal(node, term, scope)
                 if not reason:
                     nodes.extend(self._split(node, term))
-                done = f"{term.operator} and {PLAIN_SUM.operator}"
+                done = f"{term.operator} and {SUM.operator}"
                 self._candidates.append(Candidate(here, not reason, reason or done))
             nodes.append(node)
         if len(nodes) > len(body.node):
@@ -122,7 +122,7 @@ class _Expander:
 
     def _refusal(self, node: NodeProto, term: TermInOnnx, scope: Scope) -> str:
         """Return why `node` cannot be expanded, else ""."""
-        if PLAIN_SUM.version_for(self._opset).axes == "input":
+        if SUM.version_for(self._opset).axes == "input":
             for attribute in node.attribute:
                 if attribute.name == "axes" and attribute.ref_attr_name:
                     return "the axes are those of a call, which may leave them out"
@@ -146,9 +146,9 @@ class _Expander:
         name = self._names.fresh(f"{node.name}.{term.noun}") if node.name else None
         before = [term.node(node.input[0], output, node.domain, name)]
         rules = read_node(node, self._opset, "")
-        node.op_type = PLAIN_SUM.operator
+        node.op_type = SUM.operator
         node.input[0] = output
-        if rules.version.axes == PLAIN_SUM.version_for(self._opset).axes:
+        if rules.version.axes == SUM.version_for(self._opset).axes:
             return before
         drop_attribute(node, "axes")
         if rules.axes:

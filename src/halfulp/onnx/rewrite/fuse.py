@@ -33,7 +33,7 @@ from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.model.terms import TERMS
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
-from halfulp.reductions import PLAIN_SUM, REDUCTIONS, Reduction, Term
+from halfulp.reductions import IN_MODELS, SUM, Reduction, Term
 from halfulp.spec.rules import check_type
 
 
@@ -179,7 +179,7 @@ class _Fuser:
                 reason = term.refusal or self._replace(node, term, scope)
             if not reason:
                 gone[term.index] = output
-            done = f"{term.node.op_type} and {PLAIN_SUM.operator}"
+            done = f"{term.node.op_type} and {SUM.operator}"
             self._candidates.append(Candidate(here, not reason, reason or done))
         if gone:
             kept = [node for i, node in enumerate(body.node) if i not in gone]
@@ -190,13 +190,13 @@ class _Fuser:
         self, node: NodeProto, terms: ChainMap[str, _TermNode | None]
     ) -> _TermNode | None:
         """Return the node whose terms `node` sums, if it does."""
-        summed = node.op_type == PLAIN_SUM.operator and node.domain in DOMAIN_NAMES
+        summed = node.op_type == SUM.operator and node.domain in DOMAIN_NAMES
         return terms.get(node.input[0]) if summed else None
 
     def _replace(self, node: NodeProto, term: _TermNode, scope: Scope) -> str:
         """Make the plain sum `node` one that has the terms itself, or return why not."""
         version = term.row.version_for(self._opset)
-        summed = PLAIN_SUM.version_for(self._opset)
+        summed = SUM.version_for(self._opset)
         data = term.node.input[0]
         freed = set(term.node.input[1:])
         fused = NodeProto()
@@ -224,7 +224,7 @@ def _term_node(index: int, node: NodeProto, scope: Scope) -> _TermNode | None:
     """Return `node` as one that makes terms, if it does or may do so."""
     if node.domain not in DOMAIN_NAMES:
         return None
-    for row in REDUCTIONS:
+    for row in IN_MODELS:
         if row.finish == "none":
             refusal = _REFUSALS[row.term](node, scope)
             if refusal is not None:

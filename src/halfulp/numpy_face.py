@@ -1,0 +1,260 @@
+"""How NumPy's face reduces: what its functions share, whatever the row of the table.
+
+May import arrays, element_types, errors, labels, reductions, spec.rules and the native
+core only. Imports halfulp.dask when called with one of its arrays, so that exact sums, of
+which it makes its own, need not stand below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy import ndarray
+
+from halfulp._core import reduce
+from halfulp.arrays import (
+    Array,
+    as_array,
+    is_dask_array,
+    is_masked_array,
+    is_more_than_an_array,
+)
+from halfulp.element_types import ElementType, data_type, result_type
+from halfulp.errors import ArgumentError
+from halfulp.labels import has_labels, sum_with_labels
+from halfulp.reductions import Reduction
+from halfulp.spec.rules import (
+    axes_of,
+    check_flag,
+    check_mask,
+    raises_on_overflow,
+    reduced_shape,
+)
+
+_DEFAULT_TYPE = 0  # the code of a row's result, as Reduction.result_of has it
+_WRAP = "wrap"  # the default, as it is in most calls
+NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
+
+
+def reduce_as_numpy(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+    overflow: str = "wrap",
+    split_every: int | dict[int, int] | None = None,
+    counted: bool = True,
+) -> Any:
+    """Reduce as NumPy's functions do, by a row of the table.
+
+    Parameters, result and errors are those of `halfulp.sum`; `counted` is what an array
+    `where` has for elements that count.
+    """
+    # Written for small arrays: here a look-up costs as much as ten additions.
+    if keepdims is not False:
+        keepdims = check_flag("keepdims", keepdims)
+    restore, data, mask = None, x, None
+    if type(x) is not ndarray:
+        special = _special(x)
+        if special is not None:
+            return special(
+                row, x, axis, dtype, out, keepdims, where, overflow, split_every
+            )
+        data, restore = as_array(x, "x")
+    axes = None if axis is None else axes_of(axis, data.ndim)
+    code = _DEFAULT_TYPE
+    if dtype is not None or out is not None:
+        code = _result_type(row, data, dtype, out).code
+    checked = overflow is not _WRAP and raises_on_overflow(overflow)
+    if split_every is not None:
+        raise ArgumentError(NO_DASK.format("x"))
+    if where is not True:
+        mask = _mask(where, data.shape)
+    direct = None
+    if out is not None:
+        direct = _direct(out, data, mask, axes, keepdims, checked)
+    try:
+        result = reduce(
+            row.name,
+            data,
+            axes,
+            keepdims,
+            code,
+            checked,
+            direct,
+            mask,
+            counted,
+            restore is None,
+        )
+    except TypeError:
+        data_type(data.dtype, "x has dtype")  # tells what is allowed
+        raise
+    if out is not None:
+        if result is not out:
+            out[...] = result
+        return out
+    return result if restore is None else restore(result)
+
+
+def _special(x: Any) -> Callable[..., Any] | None:
+    """Return what reduces `x` instead, if it is lazy or has labels or a mask."""
+    if has_labels(x):
+        return _reduce_with_labels
+    if is_dask_array(x):
+        return _reduce_dask_array
+    if is_masked_array(x):
+        return _reduce_masked
+    return None
+
+
+def _reduce_with_labels(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    dtype: npt.DTypeLike | None,
+    out: Array | None,
+    keepdims: bool,
+    where: Any,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    if out is not None:
+        raise ArgumentError("out is given with an x that has labels; allowed: without")
+
+    def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
+        return reduce_as_numpy(
+            row, inner, axes, dtype, None, False, where, overflow, split_every
+        )
+
+    return sum_with_labels(x, "x", axes_of(axis, x.ndim), keepdims, sum_of)
+
+
+def _reduce_masked(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    dtype: npt.DTypeLike | None,
+    out: Array | None,
+    keepdims: bool,
+    where: Any,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    if out is not None:
+        raise ArgumentError("out is given with a masked array; allowed: without")
+    if where is not True:
+        raise ArgumentError(
+            "where is given with a masked array, which has its mask; allowed: without"
+        )
+    data, mask = np.ma.getdata(x, subok=False), np.ma.getmask(x)
+    has_mask = mask is not np.ma.nomask
+    result = reduce_as_numpy(
+        row,
+        data,
+        axis,
+        dtype,
+        None,
+        keepdims,
+        mask if has_mask else True,
+        overflow,
+        split_every,
+        counted=False,
+    )
+    axes = axes_of(axis, x.ndim)
+    nothing = mask.all(axis=axes, keepdims=keepdims) if has_mask else mask
+    if np.ndim(result) == 0:
+        return np.ma.masked if nothing else result
+    return np.ma.MaskedArray(result, nothing)
+
+
+def _reduce_dask_array(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    dtype: npt.DTypeLike | None,
+    out: Array | None,
+    keepdims: bool,
+    where: Any,
+    overflow: str,
+    split_every: Any,
+) -> Any:
+    axes = axes_of(axis, x.ndim)
+    into = _result_type(row, x, dtype, out)
+    raises_on_overflow(overflow)
+    if out is not None:
+        raise ArgumentError("out is given with a Dask array; allowed: without")
+    return reduce_lazily(row, x, "x", axes, keepdims, into, overflow, split_every, where)
+
+
+def reduce_lazily(
+    row: Reduction,
+    data: Any,
+    what: str,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    into: ElementType,
+    overflow: str,
+    split_every: Any,
+    where: Any = True,
+) -> Any:
+    """Reduce a Dask array along normalized axes, when it is computed.
+
+    To results of the type `into`; `what` is the caller's name of `data`, for errors.
+    """
+    from halfulp.dask import reduce_dask_array
+
+    return reduce_dask_array(
+        row, data, what, axes, keepdims, into, overflow, split_every, where
+    )
+
+
+def _result_type(
+    row: Reduction, data: Any, dtype: npt.DTypeLike | None, out: Any
+) -> ElementType:
+    source = data_type(data.dtype, "x has dtype")
+    if out is None:
+        return row.result_of(source) if dtype is None else result_type(source, dtype)
+    if not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
+        raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
+    return result_type(source, dtype, out.dtype)
+
+
+def _mask(where: Any, shape: tuple[int, ...]) -> Array | None:
+    """Return the mask that `where` is, of the shape of the data; None for all of it."""
+    mask, _ = as_array(where, "where")
+    check_mask(mask.dtype, mask.shape, shape)
+    if mask.ndim == 0 and mask:
+        return None
+    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
+
+
+def _direct(
+    out: Array,
+    data: Array,
+    mask: Array | None,
+    axes: tuple[int, ...] | None,
+    keepdims: bool,
+    checked: bool,
+) -> Array | None:
+    """Check `out`; return it if the core can write there, else None."""
+    all_axes = tuple(range(data.ndim)) if axes is None else axes
+    shape = reduced_shape(data.shape, all_axes, keepdims)
+    if out.shape != shape:
+        raise ArgumentError(f"out has shape {out.shape}; allowed: {shape}")
+    if not out.flags.writeable:
+        raise ArgumentError("out is read-only; allowed: a writable array")
+    direct = (
+        type(out) is np.ndarray
+        and out.flags.carray
+        and out.dtype.isnative
+        and not checked
+        and not np.may_share_memory(out, data)
+        and (mask is None or not np.may_share_memory(out, mask))
+    )
+    return out if direct else None
