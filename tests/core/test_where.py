@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halfulp
-from halfulp import ArgumentError, AxesError, UnsupportedTypeError
+from halfulp import ArgumentError, AxesError, UnsupportedTypeError, _core
+from halfulp.element_types import element_type
 from layouts import strided_arrays
 from memory import bytes_left
 from oracle import (
+    CONFIGURATIONS,
     FLOATS,
     SMALL,
     TYPES,
@@ -27,6 +29,7 @@ from oracle import (
     assert_same_bits,
     assert_sum_square,
     configuration,
+    expected,
     expected_sum_square,
 )
 
@@ -143,6 +146,99 @@ def test_nan_and_infinity_do_not_count_either(dtype: np.dtype) -> None:
                     )
                     assert got == 9 * (n - 1)
                 assert not np.isfinite(halfulp.sum_square(hard, where=~where))
+
+
+# --- Means of what counts.
+
+
+def means_of_what_counts(
+    x: np.ndarray, where: np.ndarray, axis: tuple[int, ...], dtype: np.dtype
+) -> np.ndarray:
+    """The mean along axes of those elements alone, by the oracle."""
+    kept = [i for i in range(x.ndim) if i not in axis]
+    x, where = (a.transpose([*kept, *axis]) for a in (x, where))
+    want = np.empty(x.shape[: len(kept)], dtype)
+    for index in np.ndindex(want.shape):
+        counted = np.asarray(x[index][where[index]]).reshape(-1)
+        want[index] = expected(counted, 0, dtype, term="value", finish="mean")[()]
+    return want
+
+
+def mean(x: np.ndarray, where: np.ndarray, axis: Any, dtype: Any, counted: bool) -> Any:
+    code = element_type(np.dtype(dtype)).code
+    return _core.reduce("mean", x, axis, False, code, False, None, where, counted, False)
+
+
+@pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((3000,), (0,)),
+        ((70, 33), (0,)),
+        ((70, 33), (1,)),
+        ((2000, 3), (0,)),  # columns that are reshaped
+        ((400, 3), (1,)),
+        ((5, 70, 6, 7), (0, 2)),  # rows that are joined
+        ((6, 50, 20), (1,)),
+        ((9, 8), ()),
+        ((5, 0, 3), (1,)),
+    ],
+    ids=str,
+)
+def test_a_mean_is_of_as_many_elements_as_count(
+    rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], axis: Any
+) -> None:
+    small = rng.integers(0 if dtype.kind == "u" else -6, 7, shape).astype(dtype)
+    outputs = ["f8", "f4", "f2", *([] if dtype in FLOATS else ["i8"])]
+    # Of each output some, hardly any, all or none.
+    for x, share in itertools.product((some(rng, dtype, shape), small), (0.5, 0.03)):
+        kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
+        shares = rng.choice([0, share, share, 1], kept)
+        where = rng.random(shape) < shares
+        flipped = np.ascontiguousarray(where[::-1])[::-1]
+        for output in map(np.dtype, outputs):
+            want = means_of_what_counts(x, where, axis, output)
+            for target, threads in CONFIGURATIONS[::3]:
+                with configuration(target, threads):
+                    got = mean(x, where, axis, output, True)
+                    assert_same_bits(got, want)
+                    got = mean(np.asfortranarray(x), flipped, axis, output, True)
+                    assert_same_bits(got, want)
+                    assert_same_bits(mean(x, ~where, axis, output, False), want)
+
+
+def test_a_mean_of_what_counts_is_rounded_once(rng: np.random.Generator) -> None:
+    # n * midpoint for each output's own n, and the least bit beside it.
+    for n in (1, 2, 3, 5, 31, 100, 1000):
+        for rest in (-(2.0**-40), 0, 2.0**-40):
+            x = np.full((n + 7, 300), 1 + 2.0**-24, np.float64)
+            x[0] += rest
+            where = np.zeros(x.shape, bool)
+            where[:n, ::3] = True
+            where[: n // 2 + 1, 1::3] = True
+            want = means_of_what_counts(x, where, (0,), np.dtype("f4"))
+            ties = np.where(np.isnan(want), 1, want) == 1
+            assert ties.all() == (rest <= 0)
+            assert_same_bits(mean(x, where, (0,), "f4", True), want)
+            assert_same_bits(mean(x.T, where.T, (1,), "f4", True), want)
+            rows = (np.ascontiguousarray(a.T) for a in (x, where))
+            assert_same_bits(mean(*rows, (1,), "f4", True), want)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_counting_copies_no_mask() -> None:
+    x = np.ones((4096, 8192), np.float32)
+    where = np.zeros((4096, 8192), bool)
+    where[::2] = True
+    with bytes_left(2**21):
+        for mask in (
+            where,
+            np.asfortranarray(where),
+            np.broadcast_to(where[:, :1], x.shape),
+        ):
+            assert mean(x, mask, None, "f4", True) == 1
+            assert (mean(x, mask, (0,), "f4", True) == 1).all()
+            assert np.isnan(mean(x, mask, (1,), "f4", True)).sum() == 2048
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
