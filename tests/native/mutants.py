@@ -173,7 +173,7 @@ MUTANTS = [
       "(64 - __builtin_clzll(third)) / 2",
       "the third digit of a sum of integers is cut"),
     M("results.h",
-      "if (finish.kNeedsTerms && terms_ == 0) return format_.quiet_nan();", "",
+      "if (finish.kNeedsTerms && terms == 0) return format_.quiet_nan();", "",
       "the mean of nothing is 0"),
     M("ladder.cpp", "(output_format_.is_float || request_.finish != Finish::none);",
       "output_format_.is_float;", "residues are finished that are not sums"),
@@ -181,7 +181,7 @@ MUTANTS = [
       "(Wide)((Integers)x ^ sign);", "sizes of numbers below 0 are one too small"),
     M("kernels/term_vectors.h", "return x & 0xffffffff;", "return x;",
       "a magnitude has its neighbour beside it"),
-    M("ladder.cpp", "    results_.finish_whole(sum, digits, 3);\n", "",
+    M("ladder.cpp", "    results_.finish_whole(sum, digits, 3, terms);\n", "",
       "a checked sum of integers is not finished"),
     # Folds.
     M("kernels/folds.h", "(Integers)(a[0] <= head + head)", "~Integers{}",
@@ -299,7 +299,7 @@ MUTANTS = [
       survives="2^40 terms take hours"),
     M("ladder.cpp", "std::min<std::int64_t>(room, 62)",
       "std::min<std::int64_t>(room + 1, 62)", "a wrapped residue is taken for a sum"),
-    M("results.h", "return of_sum(sum, digits, size);", "return of_sum(sum, digits, 1);",
+    M("results.h", "return of_sum(sum, digits, size, terms);", "return of_sum(sum, digits, 1, terms);",
       "integers lose digits that floats need"),
     M("pack.h", "return byte != 0;", "return byte;", "true is another number than 1"),
     # Masks.
