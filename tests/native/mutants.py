@@ -299,7 +299,8 @@ MUTANTS = [
       survives="2^40 terms take hours"),
     M("ladder.cpp", "std::min<std::int64_t>(room, 62)",
       "std::min<std::int64_t>(room + 1, 62)", "a wrapped residue is taken for a sum"),
-    M("results.h", "return of_sum(sum, digits, size, terms);", "return of_sum(sum, digits, 1, terms);",
+    M("results.h", "return of_sum(sum, digits, size, terms);",
+      "return of_sum(sum, digits, 1, terms);",
       "integers lose digits that floats need"),
     M("pack.h", "return byte != 0;", "return byte;", "true is another number than 1"),
     # Masks.
