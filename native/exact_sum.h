@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "dispatch.h"
 #include "formats.h"
@@ -335,26 +336,20 @@ inline bool is_stored_sum(Term term, const Format& format, const std::uint64_t* 
   const bool any =
       std::any_of(stored, stored + sum.stored_digits, [](auto d) { return d != 0; });
   if (terms == 0 || !any) return !any;
-  // |S| < terms * 2^term_bits
-  if (!format.is_float) {
-    const uint128 value = uint128{stored[1]} << 64 | stored[0];
-    const bool negative = is_negative(sum, stored, 2);
-    return sum.term_bits == 128 || (negative ? 0 - value : value) >> sum.term_bits < terms;
-  }
-  const std::uint64_t flags = flags_of(sum, stored);
+  const std::uint64_t flags = format.is_float ? flags_of(sum, stored) : 0;
   if (flags != 0) {
     const bool others =
         std::any_of(stored, stored + sum.digits - 1, [](auto d) { return d != 0; });
     return !others && stored[sum.digits - 1] == flags && (flags & (flags - 1)) == 0;
   }
-  std::uint64_t size[kMostDigits];
-  std::copy_n(stored, sum.digits, size);
-  if (is_negative(sum, stored, sum.digits)) negate(size, sum.digits);
-  const int digit = sum.term_bits / 64;
-  const int bit = sum.term_bits % 64;
-  uint128 above = 0;
-  for (int i = sum.digits - 1; i >= digit; --i) above = above << 64 | size[i];
-  return above >> bit < terms;
+  // |S| < terms * 2^term_bits
+  std::uint64_t size[kMostDigits + 2] = {};
+  std::copy_n(stored, sum.stored_digits, size);
+  if (is_negative(sum, stored, sum.stored_digits)) negate(size, sum.stored_digits);
+  std::uint64_t limit[kMostDigits + 2] = {};  // add_shifted may touch two digits above
+  add_shifted(limit, terms, sum.term_bits);
+  return std::lexicographical_compare(std::rbegin(size), std::rend(size), std::rbegin(limit),
+                                      std::rend(limit));
 }
 
 }  // namespace halfulp

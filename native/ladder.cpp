@@ -22,8 +22,10 @@ bool may_be_zero(const Interval& sum) { return std::abs(sum.s) < sum.width; }
 // Instead of kOpen, for the while: see resolve_zeros.
 constexpr int kLater = 1;
 
-// Whether binary32 leaves many columns of signed sums open: of so many terms, the sum is often
-// small beside its bound. Each takes columns near it with it.
+// Whether binary32 leaves many columns of signed sums open, each of which takes columns near it
+// with it. Of n terms at random the sum is some sqrt(n) terms in size and its bound n * 2^-24,
+// so that 2^-24 * sqrt(n) of it stands against 2^-p between results: a share of some
+// 2^(p - 23) * sqrt(n) is open, which is 2^-8 where n = 2^(30 - 2p).
 bool leaves_many(Term term, const Plan& plan, const Format& output) {
   return facts_of(term).is_signed && plan.layout == Layout::columns &&
          plan.reduced.count() > std::int64_t{1} << (30 - 2 * output.precision);

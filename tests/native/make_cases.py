@@ -80,10 +80,23 @@ def write_signed(file: BinaryIO, rng: np.random.Generator) -> None:
             x = signed_rows.zero_sums(rng, dtype, shape[1 - axis], shape[axis])
             x = np.ascontiguousarray(x.T) if axis == 0 else x
             write_case(file, x, axis, dtype, "value")
+        # One that overflows in TwoSum where blocks are joined.
+        for n in (40000, 70000):
+            x = signed_rows.two_sum_overflows(rng, dtype, 6, n)
+            write_case(file, x, 1, dtype, "value")
+            write_case(file, np.ascontiguousarray(x.T), 0, dtype, "value")
         # Blocks whose elements grow.
         x = signed_rows.growing(rng, dtype, 3, 20000)
         write_case(file, x, 1, dtype, "value")
         write_case(file, np.ascontiguousarray(x.T), 0, dtype, "value")
+    for dtype in FLOATS[:2]:
+        for width in (4, 8, 16):
+            x = signed_rows.lost_at_each_level(dtype, width)
+            for same in (x, -x):
+                write_case(file, same, 1, dtype, "value")
+        x = np.repeat(signed_rows.lost_in_columns(dtype), 70, axis=1)
+        for same in (x, -x):
+            write_case(file, same, 0, dtype, "value")
 
 
 def write_squares(file: BinaryIO, rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 // instruction set of this processor, as many threads as told or 1, 2, 4 and 7, at once and
 // through exact sums.
 // Prints what differs, and ends at the tenth. Then interrupts a call.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -106,6 +107,65 @@ bool finds_what_does_not_fit() {
          excess(Term::magnitude, Finish::mean) == 0;
 }
 
+// Whether a stored sum of `terms` terms is told from what cannot be one: it is less than
+// terms * 2^term_bits in size, and below 0 only if terms may be.
+bool knows_stored_sums(Term term, const Format& format, std::uint64_t terms) {
+  const SumFormat sum = sum_format(term, format);
+  const auto is_stored = [&](const std::uint64_t* digits, std::uint64_t count) {
+    return is_stored_sum(term, format, digits, count);
+  };
+  const auto add = [&](std::uint64_t* digits, std::uint64_t value) {
+    for (int i = 0; i < sum.stored_digits; ++i) {
+      digits[i] += value;
+      if (digits[i] >= value) return;
+      value = 1;
+    }
+  };
+  std::uint64_t digits[kMostDigits] = {};
+  if (!is_stored(digits, 0)) return false;
+  add(digits, 1);
+  if (is_stored(digits, 0) || !is_stored(digits, 1)) return false;
+  if (sum.term_bits == 128) return true;  // any two digits may be one
+  // All ones below terms * 2^term_bits, which the next number is.
+  std::uint64_t least[kMostDigits + 2] = {};
+  add_shifted(least, terms, sum.term_bits);
+  std::uint64_t most[kMostDigits];
+  std::copy_n(least, kMostDigits, most);
+  for (int i = 0; i < sum.stored_digits && most[i]-- == 0; ++i) {
+  }
+  bool right = is_stored(most, terms) && !is_stored(least, terms);
+  for (int i = 1; i < sum.stored_digits; ++i) {
+    std::uint64_t larger[kMostDigits] = {};
+    larger[i] = 1;
+    const int above = 64 * i - sum.term_bits;  // it is 2^(64 i)
+    const bool is_less = above < 0 || (above < 64 && std::uint64_t{1} << above < terms);
+    right = right && is_stored(larger, terms) == is_less;
+  }
+  // The same below 0: never a sum of numbers without sign.
+  const bool flags = format.is_float && !sum.is_signed;  // the highest bits are flags
+  negate(most, sum.stored_digits);
+  negate(least, sum.stored_digits);
+  if (!flags) right = right && is_stored(most, terms) == sum.is_signed;
+  right = right && !is_stored(least, terms);
+  if (!right) {
+    std::printf("stored sums of %lu terms: %s, type %d\n", static_cast<unsigned long>(terms),
+                facts_of(term).name, static_cast<int>(format.type));
+  }
+  return right;
+}
+
+bool knows_stored_sums() {
+  bool right = true;
+  for (const TermFacts& facts : kTerms) {
+    for (const Format& format : kFormats) {
+      for (const std::uint64_t terms : {std::uint64_t{1}, std::uint64_t{3}, kMostTerms}) {
+        right = right && knows_stored_sums(facts.term, format, terms);
+      }
+    }
+  }
+  return right;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -200,6 +260,7 @@ int main(int count, char** arguments) {
     std::printf("| what does not fit is not found\n");
     return 1;
   }
+  if (!knows_stored_sums()) return 1;
   if (!is_interrupted(false) || !is_interrupted(true)) return 1;
   std::printf("| %ld results compared, %ld calls differ\n", compared, wrong);
   return wrong != 0 || compared == 0;

@@ -151,6 +151,52 @@ def tiny_of_either_sign(rng: Generator, dtype: DType, rows: int, n: int) -> Arra
     return x
 
 
+def two_sum_overflows(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Zeros, the largest number and about an ulp of it, of the other sign.
+
+    The sum s of -1.5 ulp and the largest is finite, but s + 1.5 ulp in TwoSum is not.
+    """
+    x = np.zeros((rows, n), dtype)
+    largest = _largest(dtype)
+    ulp = np.ldexp(1.0, EMAX[dtype.name] - PRECISION[dtype.name] + 1)
+    for row in x:
+        places = rng.choice(n, min(n, 2), replace=False)
+        row[places[0]] = -rng.choice([0.5, 1, 1.5, 2, 2.5]) * ulp
+        row[places[-1]] = largest
+        if rng.integers(2):
+            row[:] = -row
+    return x
+
+
+def lost_at_each_level(dtype: DType, width: int) -> Array:
+    """Two rows of half types that lose what they can where trees of binary32 add them.
+
+    In each lane of `width`, 2 and -2 lose 9 units of 2^-24 in the three levels of a tree
+    of eight vectors, first or last. The sum is just above the middle of two results.
+    """
+    unit = 2.0**-24
+    tree = np.zeros((2, 8, width))
+    tree[:, 0], tree[:, [1, 2, 4]] = 2, 2 * unit
+    tree[1, 0], tree[1, [1, 2, 4]] = -2, unit
+    rest = np.zeros(width)
+    middle = 2.0 ** (-4 - PRECISION[dtype.name])
+    rest[:3] = 2.0**-4, middle, -8.5 * width * unit
+    rows = [np.append(tree.ravel(), rest), np.append(tree[:, ::-1].ravel(), rest)]
+    return np.array(rows).astype(dtype)
+
+
+def lost_in_columns(dtype: DType) -> Array:
+    """A column that loses what it can where four rows are added in binary32 as pairs.
+
+    2 and -2 lose 6 units of 2^-24 of each eight rows. The sum is as above.
+    """
+    unit = 2.0**-24
+    eight = [2, 2 * unit, 2 * unit, 0, -2, unit, unit, 0]
+    middle = 2.0 ** (-4 - PRECISION[dtype.name])
+    column = [*eight * 16, 2.0**-4, middle, -5 * 16 * unit, 0]
+    return np.array(column)[:, None].astype(dtype)
+
+
 TIES: Family = partial(hard_rows.ties_and_neighbours, term="value")
 THRESHOLD: Family = partial(hard_rows.overflow_threshold, term="value")
 
@@ -169,6 +215,7 @@ FAMILIES: tuple[Family, ...] = (
     zero_sums,
     one_huge_pair,
     overflow_on_the_way,
+    two_sum_overflows,
     centred,
     special_signs,
     tiny_of_either_sign,
