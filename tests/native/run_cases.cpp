@@ -142,10 +142,11 @@ bool knows_stored_sums(Term term, const Format& format, std::uint64_t terms) {
     right = right && is_stored(larger, terms) == is_less;
   }
   // The same below 0: never a sum of numbers without sign.
-  const bool flags = format.is_float && !sum.is_signed;  // the highest bits are flags
+  const bool may_be = facts_of(term).is_signed && format.is_signed;
+  const bool flags = format.is_float && !may_be;  // the highest bits are flags
   negate(most, sum.stored_digits);
   negate(least, sum.stored_digits);
-  if (!flags) right = right && is_stored(most, terms) == sum.is_signed;
+  if (!flags) right = right && is_stored(most, terms) == may_be;
   right = right && !is_stored(least, terms);
   if (!right) {
     std::printf("stored sums of %lu terms: %s, type %d\n", static_cast<unsigned long>(terms),
