@@ -40,7 +40,7 @@ from halfulp.settings import (
 if TYPE_CHECKING:
     from halfulp import onnx, onnxruntime
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not is_command():
     check_environment()
