@@ -31,7 +31,7 @@ _MEANINGS_OF_SUBCLASSES = (*_MEANINGS, "__array_finalize__", "__array_wrap__", "
 
 # What a type has, and the way from it to a plain array.
 _WAYS_OUT = (
-    (("filled", "mask"), "pass its filled(0)"),
+    (("filled", "mask"), "for a sum or norm pass its filled(0)"),
     (("magnitude", "units"), "pass its magnitude (the result has no unit then)"),
     (("value", "unit"), "pass its value (the result has no unit then)"),
     (("value", "units"), "pass its value (the result has no unit then)"),

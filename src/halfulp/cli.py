@@ -159,7 +159,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Sums, means and norms along axes, correctly rounded, as NumPy and ONNX have them.
+    """Sums, means and norms along axes, correctly rounded.
 
     Commands that only read a model take at most 256 MiB of memory, and 256 bytes
     for each byte of the model; and 60 s, and 60 s for each MB of it.
