@@ -98,7 +98,8 @@ PyArrayObject* as_array(nb::handle object) {
 }
 
 nb::object int_from(const std::uint64_t (&digits)[3]) {
-  nb::object sum = nb::int_(digits[2]);
+  // Of those that have a sign, the top bit is it; others do not reach it.
+  nb::object sum = nb::int_(static_cast<std::int64_t>(digits[2]));
   for (int i = 1; i >= 0; --i) sum = (sum << nb::int_(64)) | nb::int_(digits[i]);
   return sum;
 }
@@ -131,6 +132,16 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes,
                    output_bytes, mask ? mask_strides : nullptr);
 }
 
+// What an integer result is, in words.
+static std::string name_of_result(const Reduction& reduction) {
+  const bool is_cut = with_finish(reduction.finish, [](auto f) { return f.kChanges; });
+  const std::string exact = is_cut ? "the whole part of the exact " : "the exact ";
+  if (reduction.ord != 0) return exact + "norm";
+  if (reduction.finish == Finish::mean) return exact + "mean";
+  if (reduction.term == Term::value) return exact + "sum";
+  return exact + "sum of " + facts_of(reduction.term).name + "s";
+}
+
 void raise_overflow(const Reduction& reduction, PyArrayObject* result, npy_intp place,
                     nb::handle sum) {
   std::string where;
@@ -140,14 +151,14 @@ void raise_overflow(const Reduction& reduction, PyArrayObject* result, npy_intp 
     place /= n;
   }
   if (!where.empty()) where = " of output [" + where + "]";
-  const char* const term = facts_of(reduction.term).name;
+  const std::string what = name_of_result(reduction);
   const char* const format = format_of(*type_of(result)).is_float
-                                 ? "the exact sum of %ss%s is %S; allowed for %S: below"
-                                 : "the exact sum of %ss%s is %S; %S cannot hold it";
+                                 ? "%s%s is %S; allowed for %S: below"
+                                 : "%s%s is %S; %S cannot hold it";
   with_lock([&] {
     PyArray_Descr* const descr = PyArray_DescrFromType(PyArray_TYPE(result));
     PyObject* const message =
-        PyUnicode_FromFormat(format, term, where.c_str(), sum.ptr(), descr);
+        PyUnicode_FromFormat(format, what.c_str(), where.c_str(), sum.ptr(), descr);
     PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
     PyObject* const error =
         errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;

@@ -169,7 +169,7 @@ def test_out_is_untouched_when_the_sum_overflows() -> None:
         (
             {"dtype": np.int32},
             "UnsupportedTypeError",
-            "dtype is int32; allowed for a sum of float32: bfloat16, float16, float32",
+            "dtype is int32; allowed for results of float32: bfloat16, float16, float32",
         ),
         (
             {"dtype": "int8"},
@@ -218,11 +218,11 @@ def test_bad_arguments_get_one_clear_line(
 def test_floats_refuse_an_integer_result() -> None:
     with pytest.raises(
         halfulp.UnsupportedTypeError,
-        match="dtype is int64; allowed for a sum of float64: bfloat16, float16, float32,",
+        match="dtype is int64; allowed for results of float64: bfloat16, float16, float32,",
     ):
         halfulp.sum_square([1.0, 2.0], dtype=int)
     with pytest.raises(
-        halfulp.UnsupportedTypeError, match="out has dtype uint32; allowed for a sum of"
+        halfulp.UnsupportedTypeError, match="out has dtype uint32; allowed for results of"
     ):
         halfulp.sum_square([1.0, 2.0], out=np.empty((), np.uint32))
 
