@@ -31,6 +31,9 @@ struct SumFormat {
   bool is_signed;
 };
 
+// How many bits of a sum of floats are flags.
+constexpr int flag_bits(bool is_signed) { return is_signed ? 3 : 2; }
+
 constexpr SumFormat sum_format(Term term, const Format& format) {
   const int degree = facts_of(term).degree;
   const bool is_signed = facts_of(term).is_signed;
@@ -39,7 +42,7 @@ constexpr SumFormat sum_format(Term term, const Format& format) {
   }
   const int exponent = degree * format.least_exponent();
   const int term_bits = degree * (format.emax + 1) - exponent;
-  const int flags = is_signed ? 3 : 2;
+  const int flags = flag_bits(is_signed);
   // Three at least, which add_shifted takes.
   const int digits = std::max(3, (term_bits + 63 + flags + 63) / 64);
   return {exponent, term_bits, digits, digits, is_signed};

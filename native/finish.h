@@ -13,6 +13,8 @@ __extension__ typedef unsigned __int128 uint128;  // as in terms.h
 
 enum class Finish { none, mean, root };
 
+inline constexpr Finish kFinishes[] = {Finish::none, Finish::mean, Finish::root};
+
 // An enclosure with its two numbers apart: |S - (s + t)| <= width, where s is s + t rounded to
 // binary64. In fact it is less, by the slack of docs/exactness.md#rounding-both-ends.
 struct Interval {

@@ -234,12 +234,7 @@ std::uint64_t Ladder::resolve(Place input, std::int64_t terms, Workspace& worksp
   if (!input_format_.is_float && !output_format_.is_float) {
     const SumFormat sum = sum_format(request_.term, input_format_);
     results_.finish_whole(sum, digits, 3, terms);
-    const int bits = 8 * output_format_.bytes - (output_format_.is_signed ? 1 : 0);
-    // What is above these bits is the sign, which numbers without one do not have.
-    const bool negative = is_negative(sum, digits, 3);
-    const std::uint64_t above = negative && output_format_.is_signed ? ~std::uint64_t{0} : 0;
-    if (request_.checked && (digits[1] != above || digits[2] != above ||
-                             (bits < 64 && (digits[0] ^ above) >> bits != 0))) {
+    if (request_.checked && !results_.holds(digits)) {
       throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
     }
     return digits[0];

@@ -124,6 +124,16 @@ class Results {
     if (negative) negate(digits, size);
   }
 
+  // Whether an integer type holds a whole number in three digits of two's complement.
+  bool holds(const std::uint64_t* digits) const {
+    // What is above these bits is the sign, which numbers without one do not have.
+    const bool negative = format_.is_signed && digits[2] >> 63 != 0;
+    const std::uint64_t above = negative ? ~std::uint64_t{0} : 0;
+    const int bits = 8 * format_.bytes - (format_.is_signed ? 1 : 0);
+    return digits[1] == above && digits[2] == above &&
+           (bits == 64 || (digits[0] ^ above) >> bits == 0);
+  }
+
   // The result of an exact sum of elements of `input`, which has `size` digits, for floats as
   // many as its format; of integers as an integer type, modulo 2^64.
   std::uint64_t of_exact_sum(const Format& input, const std::uint64_t* digits, int size,

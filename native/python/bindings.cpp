@@ -101,8 +101,8 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
     }
   });
   if (overflow) {
-    raise_overflow(row, as_array(result), overflow->output / output_format->bytes,
-                   int_from(overflow->sum));
+    raise_overflow(row.term, row.finish, as_array(result),
+                   overflow->output / output_format->bytes, int_from(overflow->sum));
   }
   if (result_rank > 0 || !scalar) return result;
   nb::object only = nb::steal(PyArray_Return(as_array(result.inc_ref())));
@@ -188,39 +188,39 @@ NB_MODULE(_core, module) {
       "those "
       "count of which the mask says `counted`, if there is one. One result is a scalar of "
       "NumPy's if that is asked for.");
-  // An exact sum is one of a reduction's terms; its finish is for round_sums only.
-  module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("reduction"),
-             nb::arg("type_code"),
-             nb::sig("def sum_format(reduction: str, type_code: int) -> tuple[int, int]"),
-             "Of an exact sum of elements of a type: its digits of 64 bits, and the exponent "
-             "of its unit.");
-  module.def(
-      "update_sums", &Bound<&update_sums>::call, nb::arg("reduction"), nb::arg("sums"),
-      nb::arg("data"), nb::arg("axes").none(),
-      nb::sig("def update_sums(reduction: str, sums: numpy.ndarray, data: numpy.ndarray, "
-              "axes: tuple[int, ...] | None) -> None"),
-      "Add the terms along normalized axes to sums: a count, and the digits of each.");
-  module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("reduction"), nb::arg("sums"),
+  module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("term"), nb::arg("type_code"),
+             nb::sig("def sum_format(term: str, type_code: int) -> tuple[int, int, int]"),
+             "Of an exact sum of elements of a type: its digits of 64 bits, how many bits at "
+             "the top are flags, and the exponent of its unit. Sums of terms with signs are in "
+             "two's complement; their flags are all alike in numbers.");
+  module.def("update_sums", &Bound<&update_sums>::call, nb::arg("term"), nb::arg("sums"),
+             nb::arg("data"), nb::arg("axes").none(),
+             nb::sig("def update_sums(term: str, sums: numpy.ndarray, data: numpy.ndarray, "
+                     "axes: tuple[int, ...] | None) -> None"),
+             "Add the terms along normalized axes to sums: a count, and the digits of each.");
+  module.def("merge_sums", &Bound<&merge_sums>::call, nb::arg("term"), nb::arg("sums"),
              nb::arg("more"), nb::arg("type_code"),
-             nb::sig("def merge_sums(reduction: str, sums: numpy.ndarray, more: numpy.ndarray, "
+             nb::sig("def merge_sums(term: str, sums: numpy.ndarray, more: numpy.ndarray, "
                      "type_code: int) -> None"),
              "Add the second sums to the first.");
   module.def(
-      "round_sums", &Bound<&round_sums>::call, nb::arg("reduction"), nb::arg("sums"),
-      nb::arg("shape"), nb::arg("type_code"), nb::arg("output_code"), nb::arg("checked"),
-      nb::sig("def round_sums(reduction: str, sums: numpy.ndarray, shape: tuple[int, ...], "
-              "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
+      "round_sums", &Bound<&round_sums>::call, nb::arg("term"), nb::arg("finish"),
+      nb::arg("sums"), nb::arg("shape"), nb::arg("type_code"), nb::arg("output_code"),
+      nb::arg("checked"),
+      nb::sig("def round_sums(term: str, finish: str, sums: numpy.ndarray, "
+              "shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> "
+              "numpy.ndarray"),
       "The results of the sums in an array of a shape, rounded once to a type.");
+  module.def("are_sums", &Bound<&are_sums>::call, nb::arg("term"), nb::arg("sums"),
+             nb::arg("type_code"),
+             nb::sig("def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool"),
+             "Whether so many terms as are counted can have these sums.");
   module.def(
-      "are_sums", &Bound<&are_sums>::call, nb::arg("reduction"), nb::arg("sums"),
-      nb::arg("type_code"),
-      nb::sig("def are_sums(reduction: str, sums: numpy.ndarray, type_code: int) -> bool"),
-      "Whether so many terms as are counted can have these sums.");
-  module.def("reductions", &Bound<&reductions>::call,
-             nb::sig("def reductions() -> list[tuple[str, str, str, str, int, "
-                     "tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]"),
-             "The table of reductions: name, operator, term, finish, ord and versions, each since "
-             "an opset, with its axes' place, noop_with_empty_axes and codes of types.");
+      "reductions", &Bound<&reductions>::call,
+      nb::sig("def reductions() -> list[tuple[str, str, str, str, int, "
+              "tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]"),
+      "The table of reductions: name, operator, term, finish, ord and versions, each since "
+      "an opset, with its axes' place, noop_with_empty_axes and codes of types.");
   module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule").none(),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");

@@ -98,7 +98,6 @@ PyArrayObject* as_array(nb::handle object) {
 }
 
 nb::object int_from(const std::uint64_t (&digits)[3]) {
-  // Of those that have a sign, the top bit is it; others do not reach it.
   nb::object sum = nb::int_(static_cast<std::int64_t>(digits[2]));
   for (int i = 1; i >= 0; --i) sum = (sum << nb::int_(64)) | nb::int_(digits[i]);
   return sum;
@@ -132,18 +131,21 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes,
                    output_bytes, mask ? mask_strides : nullptr);
 }
 
-// What an integer result is, in words.
-static std::string name_of_result(const Reduction& reduction) {
-  const bool is_cut = with_finish(reduction.finish, [](auto f) { return f.kChanges; });
-  const std::string exact = is_cut ? "the whole part of the exact " : "the exact ";
-  if (reduction.ord != 0) return exact + "norm";
-  if (reduction.finish == Finish::mean) return exact + "mean";
-  if (reduction.term == Term::value) return exact + "sum";
-  return exact + "sum of " + facts_of(reduction.term).name + "s";
+// What does not fit, in words.
+const char* words_of(Finish finish) {
+  switch (finish) {
+    case Finish::none:
+      return "sum";
+    case Finish::mean:
+      return "mean";
+    case Finish::root:
+      return "root of the sum";
+  }
+  __builtin_unreachable();
 }
 
-void raise_overflow(const Reduction& reduction, PyArrayObject* result, npy_intp place,
-                    nb::handle sum) {
+void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp place,
+                    nb::handle value) {
   std::string where;
   for (int i = PyArray_NDIM(result) - 1; i >= 0; --i) {
     const npy_intp n = PyArray_DIM(result, i);
@@ -151,14 +153,14 @@ void raise_overflow(const Reduction& reduction, PyArrayObject* result, npy_intp 
     place /= n;
   }
   if (!where.empty()) where = " of output [" + where + "]";
-  const std::string what = name_of_result(reduction);
+  const char* const name = facts_of(term).name;
   const char* const format = format_of(*type_of(result)).is_float
-                                 ? "%s%s is %S; allowed for %S: below"
-                                 : "%s%s is %S; %S cannot hold it";
+                                 ? "the exact %s of %ss%s is %S; allowed for %S: below"
+                                 : "the exact %s of %ss%s is %S; %S cannot hold it";
   with_lock([&] {
     PyArray_Descr* const descr = PyArray_DescrFromType(PyArray_TYPE(result));
     PyObject* const message =
-        PyUnicode_FromFormat(format, what.c_str(), where.c_str(), sum.ptr(), descr);
+        PyUnicode_FromFormat(format, words_of(finish), name, where.c_str(), value.ptr(), descr);
     PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
     PyObject* const error =
         errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;
@@ -198,6 +200,23 @@ const Reduction& reduction_of(nb::handle name) {
   const Reduction* reduction = find_reduction(nb::cast<const char*>(name));
   if (!reduction) throw nb::value_error("no such reduction");
   return *reduction;
+}
+
+Term term_of(nb::handle name) {
+  const char* const given = nb::cast<const char*>(name);
+  for (const TermFacts& facts : kTerms) {
+    if (std::strcmp(facts.name, given) == 0) return facts.term;
+  }
+  throw nb::value_error("no such term");
+}
+
+Finish finish_of(nb::handle name) {
+  const char* const given = nb::cast<const char*>(name);
+  for (const Finish finish : kFinishes) {
+    const char* const known = with_finish(finish, [](auto f) { return f.kName; });
+    if (std::strcmp(known, given) == 0) return finish;
+  }
+  throw nb::value_error("no such finish");
 }
 
 }  // namespace halfulp::python

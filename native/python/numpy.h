@@ -38,6 +38,9 @@ const Format& format_of_code(int type_code);
 
 // The row of the table that has this name.
 const Reduction& reduction_of(nb::handle name);
+// The term and the finish of these names.
+Term term_of(nb::handle name);
+Finish finish_of(nb::handle name);
 
 // Marks the axes to reduce; None means all.
 void mark_axes(nb::handle axes, int rank, bool (&is_reduced)[kMaxRank]);
@@ -46,9 +49,10 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes,
              PyArrayObject* mask = nullptr);
 Length length_of(PyArrayObject* data, const Plan& plan);
 
+// Of digits in two's complement, which sums of unsigned terms never fill.
 nb::object int_from(const std::uint64_t (&digits)[3]);
 // Raises for output `place` of a C-contiguous array.
-[[noreturn]] void raise_overflow(const Reduction& reduction, PyArrayObject* result,
-                                 npy_intp place, nb::handle sum);
+[[noreturn]] void raise_overflow(Term term, Finish finish, PyArrayObject* result,
+                                 npy_intp place, nb::handle value);
 
 }  // namespace halfulp::python

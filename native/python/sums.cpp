@@ -6,7 +6,6 @@
 #include "../exact_sum.h"
 #include "../parallel.h"
 #include "../reduce.h"
-#include "../reductions.h"
 #include "../results.h"
 #include "numpy.h"
 
@@ -84,32 +83,33 @@ void add_to_sums(nb::handle object, Term term, const Format& format, std::uint64
 
 }  // namespace
 
-nb::tuple format_of_sums(nb::handle reduction, int type_code) {
-  const SumFormat format = sum_format(reduction_of(reduction).term, format_of_code(type_code));
-  return nb::make_tuple(format.stored_digits, format.exponent);
+nb::tuple format_of_sums(nb::handle term, int type_code) {
+  const Format& format = format_of_code(type_code);
+  const SumFormat sum = sum_format(term_of(term), format);
+  const int flags = format.is_float ? flag_bits(sum.is_signed) : sum.is_signed ? 0 : 1;
+  return nb::make_tuple(sum.stored_digits, flags, sum.exponent);
 }
 
-void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::handle axes) {
+void update_sums(nb::handle term_name, nb::handle sums, nb::handle data, nb::handle axes) {
   PyArrayObject* array = as_array(data);
   const std::optional<Type> type = type_of(array);
   if (!type) throw nb::type_error("no such element type");
   const Format& format = format_of(*type);
   bool is_reduced[kMaxRank] = {};
   mark_axes(axes, PyArray_NDIM(array), is_reduced);
-  const Reduction& row = reduction_of(reduction);
-  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(row.term, format).stored_digits);
-  if (plan.kept.count() != Sums(sums, row.term, format).size) {
+  const Term term = term_of(term_name);
+  const Plan plan = plan_of(array, is_reduced, 8 * sum_format(term, format).stored_digits);
+  if (plan.kept.count() != Sums(sums, term, format).size) {
     throw nb::value_error("sums do not fit");
   }
   Request request;
-  request.term = row.term;
-  request.finish = row.finish;
+  request.term = term;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.input_type = request.output_type = *type;
   request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
   request.checked = false;
   request.adds = true;
-  add_to_sums(sums, row.term, format, plan.reduced.count(), length_of(array, plan),
+  add_to_sums(sums, term, format, plan.reduced.count(), length_of(array, plan),
               [&](const Sums& to, const Sums& from, Watch* watch) {
                 request.output = reinterpret_cast<std::byte*>(to.sum(0));
                 if (to.array != from.array) {
@@ -120,9 +120,9 @@ void update_sums(nb::handle reduction, nb::handle sums, nb::handle data, nb::han
               });
 }
 
-void merge_sums(nb::handle reduction, nb::handle sums, nb::handle more, int type_code) {
+void merge_sums(nb::handle term_name, nb::handle sums, nb::handle more, int type_code) {
   const Format& format = format_of_code(type_code);
-  const Term term = reduction_of(reduction).term;
+  const Term term = term_of(term_name);
   const Sums source(more, term, format);
   if (Sums(sums, term, format).size != source.size) throw nb::value_error("sums do not fit");
   add_to_sums(sums, term, format, source.count(), length_of(source.size),
@@ -135,12 +135,16 @@ void merge_sums(nb::handle reduction, nb::handle sums, nb::handle more, int type
               });
 }
 
-nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, int type_code,
-                      int output_code, bool checked) {
+nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle sums,
+                      nb::tuple shape, int type_code, int output_code, bool checked) {
   const Format& format = format_of_code(type_code);
   const Format& output = format_of_code(output_code);
-  const Reduction& row = reduction_of(reduction);
-  const Sums source(sums, row.term, format);
+  const Term term = term_of(term_name);
+  const Finish finish = finish_of(finish_name);
+  if (finish == Finish::root && facts_of(term).is_signed) {
+    throw nb::value_error("sums below 0 have no root");
+  }
+  const Sums source(sums, term, format);
   if (format.is_float && !output.is_float) throw nb::type_error("no such pair of types");
   npy_intp lengths[kMaxRank];
   const int rank = static_cast<int>(shape.size());
@@ -150,18 +154,33 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
   if (PyArray_SIZE(as_array(result)) != source.size)
     throw nb::value_error("shape does not fit");
   char* const results = PyArray_BYTES(as_array(result));
-  const int bits = 8 * output.bytes - (output.is_signed ? 1 : 0);
+  const SumFormat sum = sum_format(term, format);
+  // Of integers, three digits.
+  struct Whole {
+    std::uint64_t digits[3];
+  };
+  const auto whole = [&](const std::uint64_t* stored) {
+    return Whole{{stored[0], stored[1], is_negative(sum, stored, 2) ? ~std::uint64_t{0} : 0}};
+  };
+  // Without signs a sum from 2^127 on is known modulo 2^127 only.
+  const auto is_known = [&](const std::uint64_t* stored) {
+    return format.is_float || sum.is_signed || (stored[1] & kTopBit) == 0;
+  };
   npy_intp overflow = -1;
   const auto terms = static_cast<std::int64_t>(std::min(source.count(), kMostTerms));
-  const Results finished(row.term, row.finish, output);
+  const Results finished(term, finish, output);
+  const bool needs_all = checked || output.is_float || finish != Finish::none;
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
     for_each_item(source.size, watch, [&](npy_intp i) {
       const std::uint64_t* stored = source.sum(i);
-      // From 2^127 on, a sum of integers no longer knows what it would be as a float.
-      if (output.is_float
-              ? !format.is_float && (stored[1] & kTopBit) != 0
-              : checked && (stored[1] != 0 || (bits < 64 && stored[0] >> bits != 0))) {
+      bool fits = is_known(stored) || !needs_all;
+      if (fits && checked && !output.is_float) {
+        Whole result = whole(stored);
+        finished.finish_whole(sum, result.digits, 3, terms);
+        fits = finished.holds(result.digits);
+      }
+      if (!fits) {
         overflow = i;
         return false;
       }
@@ -172,16 +191,19 @@ nb::object round_sums(nb::handle reduction, nb::handle sums, nb::tuple shape, in
   });
   if (overflow >= 0) {
     const std::uint64_t* stored = source.sum(overflow);
-    nb::object sum = nb::str("2**127 or more");
-    if ((stored[1] & kTopBit) == 0) sum = int_from({stored[0], stored[1], 0});
-    raise_overflow(row, as_array(result), overflow, sum);
+    if (!is_known(stored)) {
+      raise_overflow(term, Finish::none, as_array(result), overflow, nb::str("2**127 or more"));
+    }
+    Whole digits = whole(stored);
+    finished.finish_whole(sum, digits.digits, 3, terms);
+    raise_overflow(term, finish, as_array(result), overflow, int_from(digits.digits));
   }
   return result;
 }
 
-bool are_sums(nb::handle reduction, nb::handle sums, int type_code) {
+bool are_sums(nb::handle term_name, nb::handle sums, int type_code) {
   const Format& format = format_of_code(type_code);
-  const Term term = reduction_of(reduction).term;
+  const Term term = term_of(term_name);
   const Sums source(sums, term, format);
   bool all = source.count() <= kMostTerms;
   const Length length = length_of(source.size);

@@ -20,7 +20,7 @@ from halfulp.errors import (
     UnsupportedTypeError,
 )
 from halfulp.exact import exact_mean, exact_norm, exact_sum, exact_sum_square
-from halfulp.exact_sums import SumSquare
+from halfulp.exact_sums import ExactSum, SumSquare
 from halfulp.functions import mean, sum, sum_square, vector_norm
 from halfulp.onnx_functions import (
     reduce_l1,
@@ -49,6 +49,7 @@ __all__ = [
     "ArgumentError",
     "AxesError",
     "EngineError",
+    "ExactSum",
     "HalfulpError",
     "ModelError",
     "SumOverflowError",

@@ -8,25 +8,25 @@ def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, ke
     A reduction of the table along normalized axes, as the type of an ONNX code, or NumPy's for 0: in `out`, or in a new array if the call may be interrupted. Of the elements those count of which the mask says `counted`, if there is one. One result is a scalar of NumPy's if that is asked for.
     """
 
-def sum_format(reduction: str, type_code: int) -> tuple[int, int]:
+def sum_format(term: str, type_code: int) -> tuple[int, int, int]:
     """
-    Of an exact sum of elements of a type: its digits of 64 bits, and the exponent of its unit.
+    Of an exact sum of elements of a type: its digits of 64 bits, how many bits at the top are flags, and the exponent of its unit. Sums of terms with signs are in two's complement; their flags are all alike in numbers.
     """
 
-def update_sums(reduction: str, sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
+def update_sums(term: str, sums: numpy.ndarray, data: numpy.ndarray, axes: tuple[int, ...] | None) -> None:
     """
     Add the terms along normalized axes to sums: a count, and the digits of each.
     """
 
-def merge_sums(reduction: str, sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
+def merge_sums(term: str, sums: numpy.ndarray, more: numpy.ndarray, type_code: int) -> None:
     """Add the second sums to the first."""
 
-def round_sums(reduction: str, sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
+def round_sums(term: str, finish: str, sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
     """
     The results of the sums in an array of a shape, rounded once to a type.
     """
 
-def are_sums(reduction: str, sums: numpy.ndarray, type_code: int) -> bool:
+def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool:
     """Whether so many terms as are counted can have these sums."""
 
 def reductions() -> list[tuple[str, str, str, str, int, tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]:

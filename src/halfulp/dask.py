@@ -16,8 +16,8 @@ import numpy as np
 from halfulp.arrays import as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
-from halfulp.exact_sums import SumSquare
-from halfulp.reductions import SUM_SQUARE, Reduction
+from halfulp.exact_sums import ExactSum
+from halfulp.reductions import Finish, Reduction, Term
 from halfulp.spec.rules import check_mask
 
 
@@ -56,14 +56,13 @@ def reduce_dask_array(
     Raises
     ------
     ArgumentError, UnsupportedTypeError
-        If `split_every` or `where` is not allowed, chunks are masked arrays, or the row
-        is of no exact sums that merge.
+        If `split_every` or `where` is not allowed, or chunks are masked arrays.
     """
     array = importlib.import_module("dask.array")
-    if row is not SUM_SQUARE:
+    if row.finish == "mean" and where is not True:
         raise ArgumentError(
-            f"{what} is a Dask array; allowed for {row.name}: arrays in memory, as its "
-            "compute() gives"
+            f"where is given with {what}, a Dask array, for {row.name}; allowed: "
+            "without, or arrays in memory"
         )
     _check_chunks(x, what)
     split = _split_every(split_every, max((2, *x.numblocks)), len(axes))
@@ -79,9 +78,11 @@ def reduce_dask_array(
         x = array.where(where, x, x.dtype.type(0))
     return array.reduction(
         x,
-        chunk=partial(_chunk, type_=widened(source).name),
+        chunk=partial(_chunk, type_=widened(source).name, term=row.term),
         combine=_combine,
-        aggregate=partial(_aggregate, into=result.dtype, overflow=overflow),
+        aggregate=partial(
+            _aggregate, into=result.dtype, overflow=overflow, finish=row.finish
+        ),
         axis=axes,
         keepdims=keepdims,
         dtype=result.dtype,
@@ -123,13 +124,14 @@ def _chunk(
     axis: tuple[int, ...],
     keepdims: bool,
     type_: str,
+    term: Term,
     computing_meta: bool = False,
 ) -> Any:
     if computing_meta:
         return block
     block, _ = as_array(block, "a chunk")
     kept = tuple(n for i, n in enumerate(block.shape) if i not in axis)
-    sums = SumSquare(type_, kept)
+    sums = ExactSum(type_, kept, term=term)
     if block.dtype.itemsize < sums.dtype.itemsize:  # of small integers wider ones
         block = block.astype(sums.dtype)
     return sums.update(block, axis)
@@ -153,13 +155,14 @@ def _aggregate(
     keepdims: bool,
     into: np.dtype[Any],
     overflow: str,
+    finish: Finish,
     computing_meta: bool = False,
 ) -> Any:
     if computing_meta:
         return sums
     total = _combine(sums, axis, keepdims)
     try:
-        result = np.asarray(total.result(into, overflow))
+        result = np.asarray(total.result(into, overflow, finish=finish))
     except SumOverflowError as error:
         if not total.shape:
             raise
@@ -167,8 +170,8 @@ def _aggregate(
     return np.expand_dims(result, axis) if keepdims else result
 
 
-def _flat(sums: Any) -> list[SumSquare]:
+def _flat(sums: Any) -> list[ExactSum]:
     """Return the exact sums in nested lists of them."""
-    if isinstance(sums, SumSquare):
+    if isinstance(sums, ExactSum):
         return [sums]
     return [each for nested in sums for each in _flat(nested)]

@@ -3,7 +3,8 @@
 May import arrays, element_types, errors, reductions and the native core only.
 
 Serialized, all numbers are little-endian: the head; the lengths of the axes, 8 bytes
-each; and the digits of each sum. The CRC-32 is of all other bytes.
+each; and the digits of each sum. The CRC-32 is of all other bytes. Version 1 is of sums
+of squares; version 2, of other terms, has theirs after the head.
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ from halfulp import _core
 from halfulp.arrays import Array
 from halfulp.element_types import BY_CODE, ElementType
 from halfulp.errors import ArgumentError, shown
-from halfulp.reductions import SUM_SQUARE
-
-# The row of the table whose terms are summed.
-REDUCTION = SUM_SQUARE.name
+from halfulp.reductions import Term
 
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, type, rank, CRC-32, count
+_TERM = struct.Struct("<B7x")  # in version 2
 _MAGIC = b"halfulpS"
-_VERSION = 1
+_VERSIONS = (1, 2)
 _BEFORE_CRC = 12
 _AFTER_CRC = 16
+
+# By their numbers in sums of version 2.
+_TERMS: dict[int, Term] = {1: "magnitude", 2: "value"}
+_NUMBERS = {term: number for number, term in _TERMS.items()}
 
 _MOST_RANK = 64  # NumPy's
 _MOST_BYTES = 2**63  # of an array
 
 
-def digits_of(element: ElementType) -> int:
-    """Return how many digits of 64 bits an exact sum of elements of a type has."""
-    return _core.sum_format(REDUCTION, element.code)[0]
+def digits_of(term: Term, element: ElementType) -> int:
+    """Return how many digits of 64 bits an exact sum of terms of a type has."""
+    return _core.sum_format(term, element.code)[0]
 
 
 def joined(count: int, digits: Array) -> Array:
@@ -47,7 +50,7 @@ def joined(count: int, digits: Array) -> Array:
     return sums
 
 
-def check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
+def check_shape(shape: Any, term: Term, element: ElementType) -> tuple[int, ...]:
     """Return a shape of sums whose digits are an array too, empty ones included.
 
     Raises
@@ -55,7 +58,7 @@ def check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
     ArgumentError
         If it is none.
     """
-    digits = digits_of(element)
+    digits = digits_of(term, element)
     try:
         # A view without memory, which NumPy refuses for what is no shape of an array.
         normal = np.broadcast_to(np.uint8(0), shape).shape
@@ -71,16 +74,23 @@ def check_shape(shape: Any, element: ElementType) -> tuple[int, ...]:
     return normal
 
 
-def packed(element: ElementType, shape: tuple[int, ...], sums: Array) -> bytes:
+def packed(
+    term: Term, element: ElementType, shape: tuple[int, ...], sums: Array
+) -> bytes:
     """Return sums, as `joined` has them, as bytes."""
-    rest = struct.pack(f"<Q{len(shape)}Q", sums[0], *shape)
+    number = _NUMBERS.get(term)
+    rest = struct.pack("<Q", sums[0])
+    if number is not None:
+        rest += _TERM.pack(number)
+    rest += struct.pack(f"<{len(shape)}Q", *shape)
     rest += sums[1:].astype("<u8", copy=False).tobytes()
-    head = _HEAD.pack(_MAGIC, _VERSION, element.code, len(shape), 0, 0)[:_BEFORE_CRC]
+    version = _VERSIONS[number is not None]
+    head = _HEAD.pack(_MAGIC, version, element.code, len(shape), 0, 0)[:_BEFORE_CRC]
     return head + struct.pack("<I", zlib.crc32(rest, zlib.crc32(head))) + rest
 
 
-def unpacked(data: Any) -> tuple[ElementType, tuple[int, ...], Array]:
-    """Return element type, shape and sums that `packed` gave these bytes.
+def unpacked(data: Any) -> tuple[Term, ElementType, tuple[int, ...], Array]:
+    """Return term, element type, shape and sums that `packed` gave these bytes.
 
     Raises
     ------
@@ -95,38 +105,49 @@ def unpacked(data: Any) -> tuple[ElementType, tuple[int, ...], Array]:
         ) from error
     if len(view) < _HEAD.size:
         raise ArgumentError(
-            f"a SumSquare of {len(view)} bytes; allowed: {_HEAD.size} or more"
+            f"an exact sum of {len(view)} bytes; allowed: {_HEAD.size} or more"
         )
     magic, version, code, rank, crc, count = _HEAD.unpack_from(view)
     if magic != _MAGIC:
         raise ArgumentError(
-            f"the bytes of a SumSquare begin with {magic!r}; allowed: {_MAGIC!r}"
+            f"the bytes of an exact sum begin with {magic!r}; allowed: {_MAGIC!r}"
         )
-    if version != _VERSION:
+    if version not in _VERSIONS:
         raise ArgumentError(
-            f"the bytes of a SumSquare have version {version}; allowed: {_VERSION}"
+            f"the bytes of an exact sum have version {version}; allowed: "
+            f"{', '.join(map(str, _VERSIONS))}"
         )
+    shape_at = _HEAD.size + (_TERM.size if version > 1 else 0)
+    start = shape_at + 8 * rank
     element = BY_CODE.get(code)
-    start = _HEAD.size + 8 * rank
     if element is None or rank > _MOST_RANK or len(view) < start:
         raise ArgumentError(
-            f"a SumSquare of {len(view)} bytes has type {code} and rank {rank}; "
+            f"an exact sum of {len(view)} bytes has type {code} and rank {rank}; "
             f"allowed: types {sorted(BY_CODE)}, ranks up to {_MOST_RANK} that fit"
         )
-    shape = struct.unpack_from(f"<{rank}Q", view, _HEAD.size)
-    size = start + 8 * digits_of(element) * math.prod(shape)
+    term: Term = "square"
+    if version > 1:
+        (number,) = _TERM.unpack_from(view, _HEAD.size)
+        if number not in _TERMS or any(view[_HEAD.size + 1 : shape_at]):
+            raise ArgumentError(
+                f"an exact sum has term {number}; allowed: "
+                f"{', '.join(map(str, _TERMS))}, and zeros after it"
+            )
+        term = _TERMS[number]
+    shape = struct.unpack_from(f"<{rank}Q", view, shape_at)
+    size = start + 8 * digits_of(term, element) * math.prod(shape)
     if len(view) != size:
         raise ArgumentError(
-            f"a SumSquare of {element.name} has {len(view)} bytes; allowed: {size} "
+            f"an exact sum of {element.name} has {len(view)} bytes; allowed: {size} "
             f"for shape {shape}"
         )
     if zlib.crc32(view[_AFTER_CRC:], zlib.crc32(view[:_BEFORE_CRC])) != crc:
-        raise ArgumentError("the bytes of a SumSquare are damaged: wrong CRC-32")
-    normal = check_shape(shape, element)
+        raise ArgumentError("the bytes of an exact sum are damaged: wrong CRC-32")
+    normal = check_shape(shape, term, element)
     sums = joined(count, np.frombuffer(view[start:], "<u8"))
-    if not _core.are_sums(REDUCTION, sums, code):
+    if not _core.are_sums(term, sums, code):
         raise ArgumentError(
-            f"the bytes of a SumSquare hold what {count} squares of {element.name} "
+            f"the bytes of an exact sum hold what {count} {term}s of {element.name} "
             "cannot sum up to"
         )
-    return element, normal, sums
+    return term, element, normal, sums

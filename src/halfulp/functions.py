@@ -36,12 +36,13 @@ def sum(
         Of dtype bfloat16 (of ml_dtypes), float16, float32, float64, int32,
         int64, uint32, uint64, or of the small ones bool, int8, int16, uint8 and
         uint16; of any shape, strides, alignment and byte order. Objects with
-        ``__dlpack__`` on the CPU are read in place. What has labels keeps those of the
-        axes that are left: an xarray DataArray or Variable, and a pandas Series or
-        DataFrame of one of the dtypes. Of a numpy.ma.MaskedArray what is masked does
-        not count, and results of nothing are masked, as in its own sum. Objects that
-        mean more than their elements in another way (units, sparsity) are refused, and
-        so are Dask arrays, which `sum_square` takes.
+        ``__dlpack__`` on the CPU are read in place. A Dask array of any chunks gives
+        a lazy one. What has labels keeps those of the axes
+        that are left: an xarray DataArray or Variable, lazy ones too, and a pandas
+        Series or DataFrame of one of the dtypes. Of a numpy.ma.MaskedArray what is
+        masked does not count, and results of nothing are masked, as in its own sum.
+        Objects that mean more than their elements in another way (units, sparsity)
+        are refused.
     axis : int or tuple of int, optional
         The axes to reduce; None means all. ``()`` reduces each element alone.
     dtype : dtype, optional
@@ -50,17 +51,19 @@ def sum(
         if they are unsigned.
     out : numpy.ndarray, optional
         Where the result goes: any array of its shape and dtype, `x` included. Not
-        with labels and masked arrays.
+        with Dask arrays, labels and masked arrays.
     keepdims : bool, optional
         Whether reduced axes stay, with length one. Not with pandas.
     where : array_like of bool, optional
         Which elements count: of a shape that broadcasts to that of `x`, of any strides.
-        Others may be whatever they are, NaN too. Not with masked arrays.
+        Others may be whatever they are, NaN too. Not with masked arrays; a Dask array
+        with Dask arrays only.
     overflow : {"wrap", "raise"}, optional
         What happens when an integer result does not fit its dtype. Floats
         overflow to infinity, as IEEE 754 has it.
-    split_every : None
-        For Dask arrays only, which `sum_square` takes.
+    split_every : int or dict of int to int, optional
+        For Dask arrays only: how many partial sums merge at once, in all or for each
+        axis, as in Dask's own reductions. The result does not depend on it.
 
     Returns
     -------
@@ -73,7 +76,8 @@ def sum(
     UnsupportedTypeError, AxesError, ArgumentError
         Before any work, if an argument is not allowed.
     SumOverflowError
-        With ``overflow="raise"``; `out` is left as it was.
+        With ``overflow="raise"``; `out` is left as it was. Of a Dask array, when it is
+        computed.
 
     Notes
     -----
@@ -243,15 +247,11 @@ def sum_square(
     Parameters
     ----------
     x : array_like
-        As for `sum`. A Dask array of any chunks gives a lazy one, and so does an xarray
-        object that has one.
+        As for `sum`.
     axis : int or tuple of int, optional
         The axes to reduce; None means all. ``()`` squares each element.
-    dtype, out, keepdims, where, overflow : optional
-        As for `sum`. No `out` with Dask arrays, and a `where` that is one only there.
-    split_every : int or dict of int to int, optional
-        For Dask arrays only: how many partial sums merge at once, in all or for each
-        axis, as in Dask's own reductions. The result does not depend on it.
+    dtype, out, keepdims, where, overflow, split_every : optional
+        As for `sum`.
 
     Returns
     -------
@@ -261,7 +261,7 @@ def sum_square(
     Raises
     ------
     UnsupportedTypeError, AxesError, ArgumentError, SumOverflowError
-        As `sum` does; of a Dask array the last when it is computed.
+        As `sum` does.
 
     Notes
     -----

@@ -49,8 +49,8 @@ def reduce_sum(
     noop_with_empty_axes : int, optional
         With empty `axes`, 0 reduces all axes; 1 reduces none, and every
         element is a reduction of itself.
-    split_every : None
-        For Dask arrays only, which `reduce_sum_square` takes.
+    split_every : int or dict of int to int, optional
+        As for `sum`.
 
     Returns
     -------
@@ -213,10 +213,8 @@ def reduce_sum_square(
 
     Parameters
     ----------
-    data, axes, keepdims, noop_with_empty_axes
-        As for `reduce_sum`; Dask arrays besides.
-    split_every : int or dict of int to int, optional
-        As for `sum_square`.
+    data, axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_sum`.
 
     Returns
     -------
@@ -234,6 +232,7 @@ def reduce_sum_square(
     ReduceSum, which rounds each square and each sum. Here the exact sum is
     rounded once, so the last bits can differ; these are the more accurate.
     Integers are exact modulo 2^N, as in the function body.
+
 
     Examples
     --------

@@ -106,11 +106,7 @@ class Reduction:
         As NumPy has it: of floats the same; of integers 64 bits or, of means and norms,
         double.
         """
-        if source.kind == "float":
-            return source
-        if self.finish != "none" or self.ord is not None:
-            return BY_NAME["double"]
-        return BY_NAME["int64" if source.is_signed else "uint64"]
+        return result_of(source, is_real=self.finish != "none" or self.ord is not None)
 
     def version_for(self, opset: int) -> OperatorVersion:
         """Return the newest version that an opset of the domain ``""`` allows.
@@ -152,6 +148,16 @@ class Reduction:
     def type_since(self, name: str) -> int:
         """Return the first opset that takes the element type called `name` in ONNX."""
         return self.first(lambda version: name in version.types)
+
+
+def result_of(source: ElementType, *, is_real: bool) -> ElementType:
+    """Return the type of results, as NumPy has it: `is_real` says whether of integers
+    they are real numbers, as means and norms are."""
+    if source.kind == "float":
+        return source
+    if is_real:
+        return BY_NAME["double"]
+    return BY_NAME["int64" if source.is_signed else "uint64"]
 
 
 _ALL = tuple(t.name for t in ELEMENT_TYPES)

@@ -140,7 +140,7 @@ def test_every_layout_and_axes(x: np.ndarray, data: st.DataObject) -> None:
     for target in _core.target_names():
         with configuration(target, 2):
             state = SumSquare(want.dtype, want.shape).update(x, axis)
-        assert_same_bits(state.result(), want)
+        assert_same_bits(state.result(want.dtype), want)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32], ids=lambda t: t.__name__)
@@ -306,7 +306,7 @@ def test_more_than_2_to_the_62_terms_carry(dtype: np.dtype) -> None:
                 state.exact()
         else:
             assert state.exact() == total
-        assert_same_bits(state.result(), round_exact(total, dtype))
+        assert_same_bits(state.result(dtype), round_exact(total, dtype))
         assert SumSquare.from_bytes(state.to_bytes()) == state
         if i < 60:
             state.merge(state)
@@ -333,20 +333,20 @@ def test_integers_raise_where_they_do_not_fit(dtype: np.dtype) -> None:
     root = math.isqrt(most)
     x = np.array([[1, root], [0, 1]], dtype)
     state = state_of(x, 1)
-    assert_same_bits(state.result(overflow="raise"), expected(x, 1))
+    assert_same_bits(state.result(dtype, overflow="raise"), expected(x, 1))
     state.update(np.array([[1], [most]], dtype), 1)
     with pytest.raises(
         halfulp.SumOverflowError, match=rf"output \[1\] is .*{dtype} cannot hold"
     ):
-        state.result(overflow="raise")
+        state.result(dtype, overflow="raise")
     assert_same_bits(
-        state.result(), expected(np.array([[1, root, 1], [0, 1, most]], dtype), 1)
+        state.result(dtype), expected(np.array([[1, root, 1], [0, 1, most]], dtype), 1)
     )
     huge = state_of(np.array([most], dtype))
     for _ in range(62):
         huge.merge(huge)
     with pytest.raises(halfulp.SumOverflowError, match=f"{dtype} cannot hold it"):
-        huge.result(overflow="raise")
+        huge.result(dtype, overflow="raise")
 
 
 def test_count_is_that_of_one_sum() -> None:
@@ -485,7 +485,7 @@ X = np.ones((3, 4), np.float32)
         (
             lambda: SumSquare("float").result("int32"),
             halfulp.UnsupportedTypeError,
-            "dtype is int32; allowed for results of float32: bfloat16",
+            "dtype is int32; allowed for a sum of float32: bfloat16",
         ),
         (
             lambda: SumSquare("int32").result(overflow="no"),
@@ -655,7 +655,7 @@ def head(
         (head()[:-1], r"has 103 bytes; allowed: 104 for shape \(\)"),
         (head() + b"\0", r"has 105 bytes; allowed: 104 for shape \(\)"),
         (head(magic=b"halfulp!"), "begin with b'halfulp!'; allowed"),
-        (head(version=2), "version 2; allowed: 1"),
+        (head(version=3), "version 3; allowed: 1, 2"),
         (head(code=2), "type 2 and rank 0; allowed"),
         (head(rank=65), "rank 65; allowed"),
         (head(rank=200), "rank 200; allowed"),
