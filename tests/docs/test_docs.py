@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib import import_module
@@ -20,6 +21,7 @@ import typer.main
 
 import claims
 import conformance as stored
+import halfulp
 from contrast import contrast
 from halfulp import cli
 from halfulp.conformance.report.summary import matrix
@@ -300,6 +302,14 @@ def test_the_changelog_is_on_the_site() -> None:
     assert text.startswith("# Changelog\n")
     assert (ROOT / "CHANGELOG.md").read_text().splitlines()[-1] in text
     assert "](docs/" not in text
+
+
+def test_the_package_and_the_changelog_have_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == halfulp.__version__
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest[1] == halfulp.__version__
 
 
 def test_verdicts_on_the_site_have_the_colours_of_the_report() -> None:

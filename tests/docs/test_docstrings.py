@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+import re
 
 import pytest
 
@@ -22,11 +23,13 @@ def test_examples_in_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-def test_public_functions_have_examples() -> None:
+def test_public_functions_that_reduce_have_examples() -> None:
     finder = doctest.DocTestFinder()
-    for function in (
-        halfulp.sum_square,
-        halfulp.reduce_sum_square,
-        halfulp.exact_sum_square,
-    ):
-        assert any(test.examples for test in finder.find(function))
+    names = [
+        name
+        for name in halfulp.__all__
+        if re.match(r"(reduce|exact)_|(sum|mean|vector_norm|sum_square)$", name)
+    ]
+    assert len(names) == 13
+    for name in names:
+        assert any(test.examples for test in finder.find(getattr(halfulp, name))), name
