@@ -64,7 +64,8 @@ def reduce_sum(
 
     Notes
     -----
-    The exact sum is rounded once. Integers are exact modulo 2^N.
+    The exact sum is rounded once. Integers are exact modulo 2^N. A sum that is exactly
+    zero is +0; an element that is a reduction of itself keeps its sign.
 
     Examples
     --------
@@ -275,17 +276,21 @@ def reduce_as_onnx(
     if labelled:
 
         def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
-            return reduce_as_onnx(row, inner, axes, 0, 1, split_every)
+            return reduce_as_onnx(row, inner, axes, 0, noop, split_every)
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
     kind = element_type(array.dtype, "data has dtype")
     if lazy:
-        return reduce_lazily(row, data, "data", normal, keep, kind, "wrap", split_every)
-    if split_every is not None:
+        result = reduce_lazily(row, data, "data", normal, keep, kind, "wrap", split_every)
+    elif split_every is not None:
         raise ArgumentError(NO_DASK.format("data"))
-    result = _core.reduce(
-        row.name, array, normal, keep, kind.code, False, None, None, True, False
-    )
+    else:
+        result = _core.reduce(
+            row.name, array, normal, keep, kind.code, False, None, None, True, False
+        )
+    # Where each element is a reduction of itself, -0 stays -0.
+    if noop and not given and row.term == "value" and kind.kind == "float":
+        result = np.where(array == 0, array, result)
     return result if restore is None else restore(result)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import halfulp
 from halfulp.records import load
-from oracle import assert_same_bits, expected
+from halfulp.reductions import REDUCTIONS, Reduction
+from oracle import FLOATS, assert_same_bits, expected
 
 EXAMPLES = load("seed_examples")
 
@@ -79,3 +81,26 @@ def test_the_result_of_rank_0_is_an_array() -> None:
     result = halfulp.reduce_sum_square(np.float32([3]), keepdims=0)
     assert type(result) is np.ndarray
     assert result.shape == ()
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(">f4")], ids=str)
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+def test_2_an_element_that_is_a_reduction_of_itself_keeps_its_zero(
+    row: Reduction, dtype: np.dtype
+) -> None:
+    reduce = getattr(halfulp, row.onnx_name)
+    x = np.array([-0.0, 0.0, np.nan, -np.inf, -5, 0.25], dtype)
+    with np.errstate(invalid="ignore"):
+        alone = {"value": x, "magnitude": abs(x), "square": x * x}[row.term]
+        alone = np.sqrt(alone) if row.finish == "root" else alone
+    want = alone.astype(dtype.newbyteorder("="))
+    want[2] = np.nan
+    for lazy in (x, da.from_array(x, chunks=4)):
+        for axes in (None, [], np.zeros(0, np.int64)):
+            got = reduce(lazy, axes, noop_with_empty_axes=1)
+            assert_same_bits(np.asarray(got), want)
+    assert_same_bits(reduce(x[0], noop_with_empty_axes=1), want[0])
+    # A sum that is exactly zero is +0, also that of one element.
+    zero = np.zeros(1, dtype.newbyteorder("="))
+    assert_same_bits(reduce(x[:1], [0]), zero)
+    assert_same_bits(reduce(x[0]), zero[0])

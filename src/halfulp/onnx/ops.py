@@ -67,7 +67,7 @@ class _Reduce(OpRun):
         reduced = reduced_axes(
             axes, data.ndim, noop_with_empty_axes=noop, where=self._where
         )
-        return (reduce_as_onnx(self.row, data, reduced, keep, noop_with_empty_axes=1),)
+        return (reduce_as_onnx(self.row, data, reduced, keep, noop),)
 
 
 class ReduceSumSquare(_Reduce):
