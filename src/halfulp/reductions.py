@@ -96,6 +96,11 @@ class Reduction:
         return f"reduce_{self.name}"
 
     @property
+    def of_one(self) -> Term:
+        """What one element reduces to: the root of a square is a magnitude."""
+        return "magnitude" if self.finish == "root" else self.term
+
+    @property
     def newest(self) -> OperatorVersion:
         """The newest version."""
         return self.versions[-1]
@@ -197,15 +202,12 @@ L2 = _reduction("l2", "ReduceL2", "square", "root", _AXES_FROM_18, ord=2)
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
 
 # Those whose operators models may have here.
-IN_MODELS = (SUM_SQUARE,)
+IN_MODELS = REDUCTIONS
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")
 
 BY_OPERATOR = {row.operator: row for row in IN_MODELS}
-
-# In the words of reports.
-OPERATORS_SAID = " or ".join(BY_OPERATOR)
 
 
 def reduction_named(operator: str, domain: str = "") -> Reduction | None:

@@ -1,7 +1,7 @@
 """The command ``halfulp check``.
 
-May import errors, limits, reductions, terminal and, within functions, files.paths, rich
-and, of onnx, model.files and model_check.
+May import errors, limits, terminal and, within functions, files.paths, rich and, of
+onnx, model.files and model_check.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import typer
 
 from halfulp import limits
 from halfulp.errors import HalfulpError
-from halfulp.reductions import OPERATORS_SAID
 from halfulp.terminal import open_console, print_line, printable
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def check(
         typer.Option("--json", help="Print one JSON object; a list, if there are more."),
     ] = False,
 ) -> None:
-    """List the ReduceSumSquare nodes of models, and what is wrong.
+    """List the nodes of models that reduce, and what is wrong.
 
     Of each node: version, type, shapes, the axes that it reduces, errors, what
     is not portable, and the fix. The exit code is 1 if there are errors, and 2
@@ -120,11 +119,10 @@ def _show(report: CheckReport, path: Path | None) -> None:
         show(facts.node, _describe(facts))
     for node in list(findings):
         show(node, ())
-    line(
-        f"{_number(len(report.nodes), f'{OPERATORS_SAID} node')}, "
-        f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}",
-        0,
-    )
+    counts = [_number(n, f"{name} node") for name, n in report.operators.items()]
+    counts = counts or ["no node that reduces"]
+    counts += [_number(report.errors, "error"), _number(report.warnings, "warning")]
+    line(", ".join(counts), 0)
     if path is not None:
         console.print()
 

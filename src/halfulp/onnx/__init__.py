@@ -1,4 +1,4 @@
-"""ONNX models: run, inferred and converted with halfulp's ReduceSumSquare.
+"""ONNX models: run, inferred and converted with halfulp's reductions.
 
 Public names only. The rooms, of which each imports what is before it: model reads any
 model; check tells of nodes what is known before a model runs; run and rewrite, which
@@ -9,7 +9,14 @@ what users see.
 from halfulp.onnx import backend
 from halfulp.onnx.model.shapes import infer_shape
 from halfulp.onnx.model_check import check_model
-from halfulp.onnx.ops import ReduceSumSquare
+from halfulp.onnx.ops import (
+    ReduceL1,
+    ReduceL2,
+    ReduceMean,
+    ReduceSum,
+    ReduceSumSquare,
+    new_ops,
+)
 from halfulp.onnx.rewrite.convert import convert_opset
 from halfulp.onnx.rewrite.expand import expand
 from halfulp.onnx.rewrite.fuse import fuse
@@ -17,6 +24,10 @@ from halfulp.onnx.rewrite.infer import infer_shapes
 from halfulp.onnx.run.evaluate import run_model
 
 __all__ = [
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceMean",
+    "ReduceSum",
     "ReduceSumSquare",
     "backend",
     "check_model",
@@ -25,6 +36,7 @@ __all__ = [
     "fuse",
     "infer_shape",
     "infer_shapes",
+    "new_ops",
     "run_model",
 ]
 

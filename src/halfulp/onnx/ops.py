@@ -16,7 +16,7 @@ from halfulp.onnx.model.nodes import label, place
 from halfulp.onnx.model.reduce_nodes import axes_values, describe, read_node, version_at
 from halfulp.onnx.model.tensors import dtype_name
 from halfulp.onnx_functions import reduce_as_onnx
-from halfulp.reductions import SUM_SQUARE, Reduction
+from halfulp.reductions import L1, L2, MEAN, SUM, SUM_SQUARE, Reduction
 from halfulp.spec.rules import check_flag, check_type, reduced_axes
 
 
@@ -73,10 +73,10 @@ class _Reduce(OpRun):
 class ReduceSumSquare(_Reduce):
     """ReduceSumSquare of ONNX, every version, correctly rounded.
 
-    For ``onnx.reference.ReferenceEvaluator(model, new_ops=[ReduceSumSquare])``.
-    The version follows from the opset of the model or function that the node is
-    in. `halfulp.onnx.run_model` does more: it checks a whole model beforehand,
-    and replaces the operator in functions too.
+    For ``onnx.reference.ReferenceEvaluator(model, new_ops=[ReduceSumSquare])``, or
+    with the other reductions: `new_ops`. The version follows from the opset of the
+    model or function that the node is in. `halfulp.onnx.run_model` does more: it
+    checks a whole model beforehand, and replaces the operator in functions too.
 
     Raises
     ------
@@ -104,4 +104,56 @@ class ReduceSumSquare(_Reduce):
     row = SUM_SQUARE
 
 
-OPERATORS = (ReduceSumSquare,)
+class ReduceSum(_Reduce):
+    """ReduceSum of ONNX, every version, correctly rounded: see `ReduceSumSquare`."""
+
+    row = SUM
+
+
+class ReduceMean(_Reduce):
+    """ReduceMean of ONNX, every version, correctly rounded: see `ReduceSumSquare`."""
+
+    row = MEAN
+
+
+class ReduceL1(_Reduce):
+    """ReduceL1 of ONNX, every version, correctly rounded: see `ReduceSumSquare`."""
+
+    row = L1
+
+
+class ReduceL2(_Reduce):
+    """ReduceL2 of ONNX, every version, correctly rounded: see `ReduceSumSquare`."""
+
+    row = L2
+
+
+OPERATORS = (ReduceSumSquare, ReduceSum, ReduceMean, ReduceL1, ReduceL2)
+
+
+def new_ops() -> list[type[OpRun]]:
+    """Return the reductions, as operators of onnx's reference evaluator.
+
+    Returns
+    -------
+    list of class
+        `ReduceSum`, `ReduceMean`, `ReduceL1`, `ReduceL2` and `ReduceSumSquare`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnx.parser
+    >>> import halfulp
+    >>> from onnx.reference import ReferenceEvaluator
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 13]>
+    ...     agraph (float[N] x) => (float[1] y, float[1] z) {
+    ...         y = ReduceSum(x)
+    ...         z = ReduceMean(x)
+    ...     }
+    ... ''')
+    >>> evaluator = ReferenceEvaluator(model, new_ops=halfulp.onnx.new_ops())
+    >>> evaluator.run(None, {"x": np.array([2**24, 1, 1], np.float32)})
+    [array([1.6777218e+07], dtype=float32), array([5.592406e+06], dtype=float32)]
+    """
+    return [*OPERATORS]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import halfulp
 from halfulp.page.documented import Document, OtherStep, documents
 from halfulp.page.examples import Example, examples
-from halfulp.reductions import Reduction, reduction_named
+from halfulp.reductions import SUM_SQUARE, Reduction, reduction_named
 from halfulp.spec.decisions import DECISIONS, Decision
 from halfulp.spec.differences import Difference, compare
 from halfulp.spec.schemas import Parameter, Schema, schema, versions
@@ -148,7 +148,7 @@ def build(op: str, domain: str = "") -> Page:
     ArgumentError
         If the installed onnx has no such operator.
     """
-    ours = reduction_named(op, domain) is not None
+    ours = reduction_named(op, domain)
     newest_first = [schema(op, v, domain) for v in reversed(versions(op, domain))]
     domain = newest_first[0].domain
     return Page(
@@ -163,7 +163,7 @@ def build(op: str, domain: str = "") -> Page:
             for i, new in enumerate(newest_first)
             for old in newest_first[i + 1 :]
         ),
-        decisions=DECISIONS if ours else (),
+        decisions=DECISIONS if ours is SUM_SQUARE else (),
         documents=documents(newest_first),
     )
 

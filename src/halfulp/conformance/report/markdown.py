@@ -19,14 +19,14 @@ from halfulp.conformance.report.summary import (
 )
 from halfulp.conformance.results import Run
 from halfulp.conformance.verdicts import VERDICTS
-from halfulp.reductions import OPERATORS_SAID
+from halfulp.reductions import SUM_SQUARE
 from halfulp.report.markdown import RIGHT
 from halfulp.report.markdown import table as markdown_table
 
 _INTRODUCTION = (
     "What backends give on the cases of `halfulp verify`: inputs of "
-    f"{OPERATORS_SAID} that are hard to get right, in every version and type, each with "
-    "its one right result."
+    f"{SUM_SQUARE.operator} that are hard to get right, in every version and type, each "
+    "with its one right result."
 )
 _TOLERANCE_NOTE = (
     "ONNX's own runner of backend tests passes what differs by at most 1e-3 relatively "

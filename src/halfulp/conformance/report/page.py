@@ -30,7 +30,7 @@ from halfulp.conformance.report.summary import (
 )
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
-from halfulp.reductions import OPERATORS_SAID
+from halfulp.reductions import SUM_SQUARE
 from halfulp.report.html import document, element, escape, head, table
 
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
@@ -53,7 +53,7 @@ def page(runs: Sequence[Run], command: str) -> str:
     data = json.dumps(_data(runs)).replace("<", "\\u003c")
     script = (folder / "page.js").read_text("utf-8")
     return document(
-        f"Conformance of {OPERATORS_SAID}",
+        f"Conformance of {SUM_SQUARE.operator}",
         "\n".join(_body(runs, command)),
         style=(folder / "page.css").read_text("utf-8"),
         script=f"const DATA = {data};\n{script}",
@@ -62,7 +62,7 @@ def page(runs: Sequence[Run], command: str) -> str:
 
 def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
     yield '<main id="main" tabindex="-1">'
-    yield f"<h1>Conformance of {OPERATORS_SAID}</h1>"
+    yield f"<h1>Conformance of {SUM_SQUARE.operator}</h1>"
     yield "<ul>"
     for run in runs:
         yield f"<li>{_outcome(run)}</li>"

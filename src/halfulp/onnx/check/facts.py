@@ -85,9 +85,9 @@ def known_axes(known: KnownNode) -> tuple[int, ...] | None:
     return reduced_axes(known.axes, len(known.shape), noop_with_empty_axes=noop)
 
 
-def term_of(known: KnownNode) -> TermInOnnx:
-    """Return what an element adds."""
-    return TERMS[BY_OPERATOR[known.node.version.operator].term]
+def of_one(known: KnownNode) -> TermInOnnx:
+    """Return what becomes of an element where no axis is reduced."""
+    return TERMS[BY_OPERATOR[known.node.version.operator].of_one]
 
 
 def _axes_meaning(known: KnownNode) -> str:
@@ -96,7 +96,7 @@ def _axes_meaning(known: KnownNode) -> str:
         empty = "none" if noop else "all"
         return f"known at run time only; empty ones reduce {empty}"
     if not axes and noop:
-        return f"reduces none: every element is {term_of(known).participle}"
+        return f"reduces none: every element is {of_one(known).participle}"
     reduced = known_axes(known)
     if reduced is None:
         if not axes:
@@ -105,7 +105,7 @@ def _axes_meaning(known: KnownNode) -> str:
         return f"reduces {_list(axes)} of unknown rank{ends}"
     rank = len(known.shape or ())
     if not rank:
-        return f"reduces none: a scalar is {term_of(known).participle}"
+        return f"reduces none: a scalar is {of_one(known).participle}"
     every = ", all" if len(reduced) == rank else ""
     return f"reduces {_list(reduced)} of rank {rank}{every}"
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from halfulp.element_types import BY_NAME
-from halfulp.onnx.check.facts import known_axes, term_of
+from halfulp.onnx.check.facts import known_axes, of_one
 from halfulp.onnx.check.findings import raise_opset
 from halfulp.onnx.check.nodes import KnownNode
 from halfulp.reductions import BY_OPERATOR
@@ -81,7 +81,7 @@ def type_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]
 def axes_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and fix of what follows from the axes."""
     axes, noop = known.axes, known.node.noop_with_empty_axes
-    version, term = known.node.version, term_of(known)
+    version, alone = known.node.version, of_one(known)
     row = BY_OPERATOR[version.operator]
     if axes is None:
         yield (
@@ -108,12 +108,12 @@ def axes_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]
             f"the axes {list(axes)} name an axis twice, which some runtimes refuse",
             f"Write {sorted(set(distinct))}.",
         )
-    if noop and not axes:
+    if noop and not axes and row.of_one != "value":
         yield (
             "noop-with-empty-axes",
-            f"with empty axes every element is {term.participle}, but runtimes from "
+            f"with empty axes every element is {alone.participle}, but runtimes from "
             "before the clarification of 2025 may return the data unchanged",
-            f"Say it with {term.text}"
+            f"Say it with {alone.text}"
             + (", or make the axes an initializer." if axes is None else "."),
         )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from halfulp.onnx.model.tensors import Shape
-from halfulp.reductions import OPERATORS_SAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +94,19 @@ class CheckReport:
         """The number of warnings."""
         return len(self.findings) - self.errors
 
+    @property
+    def operators(self) -> dict[str, int]:
+        """How many nodes of each operator there are, in the order of the model."""
+        return dict(Counter(node.operator for node in self.nodes))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        facts = asdict(self)
-        for node in facts["nodes"]:
-            del node["operator"]  # There has been one only.
-        return {"errors": self.errors, "warnings": self.warnings, **facts}
+        return {"errors": self.errors, "warnings": self.warnings, **asdict(self)}
 
     def __str__(self) -> str:
+        said = [f"{count} {name}" for name, count in self.operators.items()]
         lines = [
-            f"{len(self.nodes)} {OPERATORS_SAID}; errors: {self.errors}, "
+            f"{', '.join(said) or 'nothing reduces'}; errors: {self.errors}, "
             f"warnings: {self.warnings}"
         ]
         for finding in self.findings:

@@ -9,12 +9,12 @@ import onnx
 from onnx import NodeProto, TypeProto
 from onnx.shape_inference import InferenceContext
 
-from halfulp.errors import ArgumentError
+from halfulp.errors import ArgumentError, shown
 from halfulp.files.formats.tensor_proto import read_tensor
 from halfulp.onnx.model.nodes import label, place
 from halfulp.onnx.model.reduce_nodes import axes_values, describe, version_at
 from halfulp.onnx.model.tensors import Shape, tensor_facts
-from halfulp.reductions import SUM_SQUARE
+from halfulp.reductions import BY_OPERATOR, SUM_SQUARE, reduction_named
 from halfulp.spec.rules import (
     axes_error,
     check_flag,
@@ -28,9 +28,11 @@ def infer_shape(
     axes: Iterable[int] | Literal["unknown"] | None = None,
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
-    opset: int = SUM_SQUARE.newest.since,
+    opset: int | None = None,
+    *,
+    operator: str = SUM_SQUARE.operator,
 ) -> Shape | None:
-    """Return the shape of the result of ReduceSumSquare, as far as it is known.
+    """Return the shape of the result of a reduction, as far as it is known.
 
     Parameters
     ----------
@@ -41,9 +43,12 @@ def infer_shape(
         As the node has them; None or empty means absent. ``"unknown"``: they are
         computed when the model runs, or are an input of it.
     keepdims, noop_with_empty_axes : {1, 0}
-        As the node has them. The second exists from opset 18 on.
-    opset : int
-        Of the domain ``""``. Default: the newest version.
+        As the node has them. The second exists where axes are an input: of ReduceSum
+        from opset 13 on, of the others from 18.
+    opset : int, optional
+        Of the domain ``""``. Default: that of the newest version.
+    operator : str, optional
+        ONNX's name. Only the opset's version depends on it.
 
     Returns
     -------
@@ -57,7 +62,8 @@ def infer_shape(
         If an axis is out of range; for a rank not known none is.
     ArgumentError
         If a flag is not 0 or 1, a dimension is negative or something else, or
-        `noop_with_empty_axes` is set before opset 18.
+        `noop_with_empty_axes` is set in an opset without it; or there is no such
+        operator here.
     ModelError
         If `opset` is below 1.
 
@@ -71,11 +77,16 @@ def infer_shape(
     >>> infer_shape((2, "N"), noop_with_empty_axes=1)
     (2, 'N')
     """
-    version = SUM_SQUARE.version_for(opset)
+    row = reduction_named(operator) if isinstance(operator, str) else None
+    if row is None:
+        raise ArgumentError(
+            f"operator is {shown(operator)}; allowed: {', '.join(BY_OPERATOR)}"
+        )
+    version = row.newest if opset is None else row.version_for(opset)
     keep = check_flag("keepdims", keepdims)
     noop = check_flag("noop_with_empty_axes", noop_with_empty_axes)
     if noop and not version.noop_with_empty_axes:
-        since = SUM_SQUARE.first(lambda version: version.noop_with_empty_axes)
+        since = row.first(lambda version: version.noop_with_empty_axes)
         raise ArgumentError(
             f"noop_with_empty_axes is 1, which {version} lacks; allowed: from opset "
             f"{since} on"

@@ -48,5 +48,7 @@ class TermInOnnx:
 
 
 TERMS: dict[Term, TermInOnnx] = {
-    "square": TermInOnnx("square", "squared", "Mul", lambda data: [data, data])
+    "square": TermInOnnx("square", "squared", "Mul", lambda data: [data, data]),
+    "magnitude": TermInOnnx("magnitude", "made positive", "Abs", lambda data: [data]),
+    "value": TermInOnnx("value", "left as it is", "Identity", lambda data: [data]),
 }

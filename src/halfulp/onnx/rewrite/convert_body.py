@@ -44,7 +44,7 @@ from halfulp.onnx.rewrite.convert_other import adapt_node
 from halfulp.onnx.rewrite.convert_reduction import Axes, FunctionAttribute, convert_reduce
 from halfulp.onnx.rewrite.reports import Conversion, ConvertedNode
 from halfulp.onnx.rewrite.typed_bodies import TypedBody
-from halfulp.reductions import Reduction
+from halfulp.reductions import SUM_SQUARE, Reduction
 from halfulp.spec.rules import check_type
 
 
@@ -125,7 +125,7 @@ class BodyConverter:
         if _constant_name(node) in self._only_axes:
             return [node]
         row = reduction_of(node)
-        if row:
+        if row is SUM_SQUARE:
             return self._convert_reduce(node, row, scope, here, self._old)
         opsets = self._old, self._new
         converted = adapt_node(node, opsets, scope, self._fresh, f"{here}: ")
@@ -266,7 +266,7 @@ def _only_axes(body: Body) -> set[str]:
     for each in bodies(body):
         others.update(leaving(each))
         for node in each.node:
-            mine = 1 if reduction_of(node) else len(node.input)
+            mine = 1 if reduction_of(node) is SUM_SQUARE else len(node.input)
             others.update(node.input[:mine])
             axes.update(node.input[mine:])
     return axes - others

@@ -23,7 +23,7 @@ from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.model.terms import TERMS, TermInOnnx
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
-from halfulp.reductions import SUM
+from halfulp.reductions import SUM, SUM_SQUARE
 
 
 def expand(
@@ -108,7 +108,7 @@ class _Expander:
             for name, graph, typed_graph in twin_graphs(node, twin):
                 self.expand(graph, typed_graph, scope, within(here, name))
             row = reduction_of(node)
-            if row:
+            if row is SUM_SQUARE:
                 assert row.finish == "none"
                 term = TERMS[row.term]
                 reason = self._refusal(node, term, scope)
