@@ -30,6 +30,6 @@ def test_public_functions_that_reduce_have_examples() -> None:
         for name in halfulp.__all__
         if re.match(r"(reduce|exact)_|(sum|mean|vector_norm|sum_square)$", name)
     ]
-    assert len(names) == 13
+    assert len(names) >= 13
     for name in names:
         assert any(test.examples for test in finder.find(getattr(halfulp, name))), name
