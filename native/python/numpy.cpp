@@ -131,17 +131,14 @@ Plan plan_of(PyArrayObject* array, const bool* is_reduced, int output_bytes,
                    output_bytes, mask ? mask_strides : nullptr);
 }
 
-// What does not fit, in words.
-const char* words_of(Finish finish) {
-  switch (finish) {
-    case Finish::none:
-      return "sum";
-    case Finish::mean:
-      return "mean";
-    case Finish::root:
-      return "root of the sum";
-  }
-  __builtin_unreachable();
+// What an integer result is, in words.
+static std::string name_of_result(Term term, Finish finish) {
+  const bool is_cut = with_finish(finish, [](auto f) { return f.kChanges; });
+  const std::string exact = is_cut ? "the whole part of the exact " : "the exact ";
+  const bool is_norm = term == Term::magnitude && finish == Finish::none;
+  if (is_norm || finish == Finish::root) return exact + "norm";
+  const std::string noun = exact + (finish == Finish::mean ? "mean" : "sum");
+  return term == Term::value ? noun : noun + " of " + facts_of(term).name + "s";
 }
 
 void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp place,
@@ -153,14 +150,14 @@ void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp pl
     place /= n;
   }
   if (!where.empty()) where = " of output [" + where + "]";
-  const char* const name = facts_of(term).name;
+  const std::string what = name_of_result(term, finish);
   const char* const format = format_of(*type_of(result)).is_float
-                                 ? "the exact %s of %ss%s is %S; allowed for %S: below"
-                                 : "the exact %s of %ss%s is %S; %S cannot hold it";
+                                 ? "%s%s is %S; allowed for %S: below"
+                                 : "%s%s is %S; %S cannot hold it";
   with_lock([&] {
     PyArray_Descr* const descr = PyArray_DescrFromType(PyArray_TYPE(result));
     PyObject* const message =
-        PyUnicode_FromFormat(format, words_of(finish), name, where.c_str(), value.ptr(), descr);
+        PyUnicode_FromFormat(format, what.c_str(), where.c_str(), value.ptr(), descr);
     PyObject* const errors = message ? PyImport_ImportModule("halfulp.errors") : nullptr;
     PyObject* const error =
         errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;

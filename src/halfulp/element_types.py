@@ -193,7 +193,7 @@ def result_type(
         allowed = ", ".join(t.numpy_name for t in FLOAT_TYPES)
         which = "out has dtype" if dtype is None else "dtype is"
         raise UnsupportedTypeError(
-            f"{which} {result.numpy_name}; allowed for a sum of {source.numpy_name}: "
+            f"{which} {result.numpy_name}; allowed for results of {source.numpy_name}: "
             f"{allowed}"
         )
     return result

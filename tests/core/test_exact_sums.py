@@ -146,17 +146,20 @@ def test_sums_of_values_cancel_however_often_they_merged() -> None:
 def test_integers_that_do_not_fit_say_what_they_are() -> None:
     total = ExactSum("int64").update(np.int64([-(2**63), -1]))
     for finish, text in (
-        ("none", "the exact sum of values is -9223372036854775809; int32 cannot"),
-        ("mean", "the exact mean of values is -4611686018427387904; int32 cannot"),
+        ("none", "the exact sum is -9223372036854775809; int32 cannot"),
+        (
+            "mean",
+            "the whole part of the exact mean is -4611686018427387904; int32 cannot",
+        ),
     ):
         with pytest.raises(SumOverflowError, match=text):
             total.result("int32", "raise", finish=finish)
     assert total.result() == 2**63 - 1
     assert total.result("int64", "raise", finish="mean") == -(2**62)
-    with pytest.raises(SumOverflowError, match="mean of values is -46116"):
+    with pytest.raises(SumOverflowError, match="exact mean is -46116"):
         total.result("uint64", "raise", finish="mean")
     squares = ExactSum("int64", term="square").update(np.int64([2**40]))
-    text = "the exact root of the sum of squares is 1099511627776; int32 cannot"
+    text = "the whole part of the exact norm is 1099511627776; int32 cannot"
     with pytest.raises(SumOverflowError, match=text):
         squares.norm("int32", "raise")
     # What is known modulo 2^127 only has no mean and no root, wrapped or not.

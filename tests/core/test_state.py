@@ -485,7 +485,7 @@ X = np.ones((3, 4), np.float32)
         (
             lambda: SumSquare("float").result("int32"),
             halfulp.UnsupportedTypeError,
-            "dtype is int32; allowed for a sum of float32: bfloat16",
+            "dtype is int32; allowed for results of float32: bfloat16",
         ),
         (
             lambda: SumSquare("int32").result(overflow="no"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -14,8 +16,8 @@ import halfulp
 from halfulp import _core
 from halfulp.conformance.bits import bits
 from halfulp.conformance.bits import from_bits as from_bits
-from halfulp.exact import exact, round_exact
-from halfulp.reductions import SUM_SQUARE, Finish, Term
+from halfulp.exact import FINISHES, exact, round_exact
+from halfulp.reductions import SUM_SQUARE, Finish, Reduction, Term
 
 # Bits of the significand, written down again: what tests expect of the facts of formats
 # should not come from where the code has them.
@@ -25,12 +27,44 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [BFLOAT16, *map(np.dtype, ("float16", "float32", "float64"))]
 INTEGERS = [*map(np.dtype, ("int32", "int64", "uint32", "uint64"))]
 TYPES = FLOATS + INTEGERS
-# What sum_square takes besides.
+# What NumPy's face takes besides.
 SMALL = [*map(np.dtype, ("bool", "int8", "int16", "uint8", "uint16"))]
 
 
+def function_of(row: Reduction) -> Callable[..., Any]:
+    """The function with NumPy's face that reduces by a row."""
+    if row.ord is None:
+        function: Callable[..., Any] = getattr(halfulp, row.name)
+        return function
+    return partial(halfulp.vector_norm, ord=row.ord)
+
+
+def exact_function_of(row: Reduction) -> Callable[..., Any]:
+    """The function that reduces exactly by a row."""
+    if row.ord is None:
+        function: Callable[..., Any] = getattr(halfulp, f"exact_{row.name}")
+        return function
+    return partial(halfulp.exact_norm, ord=row.ord)
+
+
+def numpys(row: Reduction, x: np.ndarray, **arguments: Any) -> Any:
+    """What NumPy gives, of elements whose terms and sums it rounds nowhere."""
+    if row.finish == "mean":
+        return np.mean(x, **arguments)
+    if row.ord is not None:
+        return np.linalg.vector_norm(x, ord=row.ord, **arguments)
+    terms = np.square(x, dtype=sum_dtype(x.dtype)) if row.term == "square" else x
+    return np.sum(terms, **arguments)
+
+
+def result_dtype(row: Reduction, dtype: np.dtype) -> np.dtype:
+    """The dtype of a row's results, if no other is asked for: that of NumPy's."""
+    native = dtype.newbyteorder("=")
+    return native if native in FLOATS else numpys(row, np.ones(1, native)).dtype
+
+
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of sum_square's results: that of NumPy's sums."""
+    """The dtype of sums: that of NumPy's."""
     native = dtype.newbyteorder("=")
     return native if native in FLOATS else np.sum(np.empty(0, native)).dtype
 
@@ -42,20 +76,40 @@ def expected(
     keepdims: bool = False,
     term: Term = "square",
     finish: Finish = "none",
+    where: Any = True,
 ) -> np.ndarray:
     """The right result by the oracle, of `dtype` (default: that of the elements)."""
     dtype = np.dtype(dtype or x.dtype.newbyteorder("="))
-    row = dataclasses.replace(SUM_SQUARE, term=term, finish=finish)
-    values = exact(row, x, axis)
-    result = np.empty(np.shape(values), dtype=dtype)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    axes = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim)
+    counts: Any = math.prod(x.shape[i] for i in axes)
+    if where is not True:  # a zero more changes no sum
+        where = np.broadcast_to(np.asarray(where), x.shape)
+        counts = np.asarray(np.sum(where, axes, dtype=int))
+        x = np.where(where, x, x.dtype.type(0))
+    totals = np.asarray(exact(replace(SUM_SQUARE, term=term), x, axes), object)
+    result = np.empty(totals.shape, dtype)
     for index in np.ndindex(result.shape):
-        result[index] = round_exact(values[index] if result.ndim else values, dtype)
+        n = counts if where is True else int(counts[index])
+        value = FINISHES[finish](totals[index], n)
+        result[index] = round_exact(value, dtype)
     if keepdims:
-        axes = range(x.ndim) if axis is None else axis
-        normal = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim)
-        shape = [1 if i in normal else n for i, n in enumerate(x.shape)]
+        shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
         result = result.reshape(shape)
     return result
+
+
+def expected_of(
+    row: Reduction,
+    x: np.ndarray,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> np.ndarray:
+    """What a row's function should give; by default of the dtype that NumPy gives."""
+    dtype = dtype or result_dtype(row, x.dtype)
+    return expected(x, axis, dtype, keepdims, row.term, row.finish, where)
 
 
 def expected_sum_square(
@@ -97,16 +151,34 @@ def configuration(target: str, threads: int) -> Iterator[None]:
         _core.set_bytes_per_thread(0)
 
 
-def assert_sum_square(want: Any, x: Any, axis: Any = None, **arguments: Any) -> None:
-    """Compare sum_square with `want`, for every kernel and number of threads."""
-    for target, threads in CONFIGURATIONS:
+def some_configurations(rng: np.random.Generator) -> list[tuple[str, int]]:
+    """Every instruction set, each with a number of threads by chance."""
+    return [(t, int(rng.choice((1, 2, 4, 7)))) for t in _core.target_names()]
+
+
+def assert_reduced(
+    row: Reduction,
+    want: Any,
+    x: Any,
+    axis: Any = None,
+    configurations: Iterable[tuple[str, int]] = CONFIGURATIONS,
+    **arguments: Any,
+) -> None:
+    """Compare what a row's function gives with `want`, in every configuration."""
+    function = function_of(row)
+    for target, threads in configurations:
         with configuration(target, threads):
-            got = halfulp.sum_square(x, axis, **arguments)
+            got = function(x, axis, **arguments)
         try:
             assert_same_bits(got, want)
         except AssertionError as error:
-            error.add_note(f"kernels: {target}, threads: {threads}")
+            error.add_note(f"{row.name}, kernels: {target}, threads: {threads}")
             raise
+
+
+def assert_sum_square(want: Any, x: Any, axis: Any = None, **arguments: Any) -> None:
+    """Compare sum_square with `want`, for every kernel and number of threads."""
+    assert_reduced(SUM_SQUARE, want, x, axis, **arguments)
 
 
 def arrays(
