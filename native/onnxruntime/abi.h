@@ -99,6 +99,9 @@ inline constexpr Entry<233,
     KernelInfo_GetOutputName;
 inline constexpr Entry<237, OrtStatus*(const OrtSessionOptions*, const char* name, int* has)>
     HasSessionConfigEntry;
+inline constexpr Entry<238, OrtStatus*(const OrtSessionOptions*, const char* name, char*,
+                                       std::size_t* size)>
+    GetSessionConfigEntry;
 inline constexpr Entry<244, OrtStatus*(const OrtKernelInfo*, char*, std::size_t* size)>
     KernelInfo_GetNodeName;
 inline constexpr Entry<249, OrtStatus*(const OrtKernelInfo*, std::size_t, int* is_constant,

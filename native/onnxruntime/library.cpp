@@ -1,12 +1,16 @@
 // The reductions inside ONNX Runtime: the library that sessions load. No arithmetic.
-// May include abi.h, infer_shape.h, node.h, reduce.h, reductions.h and runtime.h only.
+// May include abi.h, infer_shape.h, node.h, reduce.h, reductions.h, runtime.h and selection.h
+// only.
 //
-// An operator of the domain "" takes the place of the runtime's own. Operators of one name
+// An operator of the domain "" takes the place of the runtime's own, with all element types: a
+// node of the library's operator no longer finds the runtime's kernels. Operators of one name
 // must agree in their inputs, so there is one for each element type, for all versions: the
 // node tells by its attributes and inputs what its version means.
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #if defined(__APPLE__)
@@ -19,13 +23,23 @@
 #include "infer_shape.h"
 #include "node.h"
 #include "runtime.h"
+#include "selection.h"
 
 namespace halfulp::onnxruntime {
 namespace {
 
-// An entry of options in which the operators are. It is in the options themselves, and so
-// goes where a copy of them goes; a session refuses a domain that was added twice.
+// Which reductions to take: an entry of a session's options and, where there is none, a
+// variable of the environment. Both have names of operators with commas between.
+constexpr char kOperators[] = "halfulp.operators";
+constexpr char kOperatorsVariable[] = "HALFULP_ONNXRUNTIME_OPERATORS";
+
+// An entry of options that names the operators in them. It is in the options themselves, and
+// so goes where a copy of them goes; a session refuses a domain that was added twice.
 constexpr char kRegistered[] = "halfulp.registered";
+
+// The first release, 1.32, that folds constants beside operators of a library that have the
+// versions of its own.
+constexpr int kFoldingRelease = 32;
 
 // A reduction's operator of one element type, in one runtime.
 struct Operator : OrtCustomOp {
@@ -66,9 +80,9 @@ struct Operator : OrtCustomOp {
             api, [&] { ShapeInference(api, of_op(op).reduction.versions, context).run(); });
       };
     }
-    // Not 1, or runtimes before 1.27 would take their own kernels for this operator's when
-    // they fold constants, and fail.
-    GetStartVersion = [](const OrtCustomOp*) { return 0; };
+    GetStartVersion = [](const OrtCustomOp* op) {
+      return runtime_of(of_op(op).runtime).start_version;
+    };
     GetEndVersion = [](const OrtCustomOp*) { return std::numeric_limits<int>::max(); };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info,
                         void** kernel) {
@@ -88,19 +102,15 @@ struct Operator : OrtCustomOp {
   }
 };
 
-// Whether the operator takes the place of the runtime's.
-bool is_registered(const Reduction& reduction) {
-  return reduction.term == Term::square && reduction.finish == Finish::none;
-}
-
 // The domain and the operators in it, for as long as the process lives.
-OrtCustomOpDomain* make_domain(const OrtApi* runtime) {
+OrtCustomOpDomain* make_domain(const OrtApi* runtime, Selection selection) {
   const Api api(runtime);
   OrtCustomOpDomain* domain = nullptr;
   check(api(CreateCustomOpDomain, "", &domain));
   try {
-    for (const Reduction& reduction : kReductions) {
-      if (!is_registered(reduction)) continue;
+    for (std::size_t i = 0; i < std::size(kReductions); ++i) {
+      if (!(selection >> i & 1)) continue;
+      const Reduction& reduction = kReductions[i];
       for (const Format& format : kFormats) {
         if (!(reduction.versions.types() & set_of(format.type))) continue;
         check(api(CustomOpDomain_Add, domain, new Operator(reduction, format.type, runtime)));
@@ -129,24 +139,61 @@ int minor_release(const OrtApiBase* base) {
   return std::sscanf(base->GetVersionString(), "1.%d", &minor) == 1 ? minor : 0;
 }
 
+// The value of an entry of options; empty if there is none.
+std::optional<std::string> entry_of(Api api, const OrtSessionOptions* options,
+                                    const char* name) {
+  int has = 0;
+  check(api(HasSessionConfigEntry, options, name, &has));
+  if (!has) return std::nullopt;
+  return text_of([&](char* text, std::size_t* size) {
+    return api(GetSessionConfigEntry, options, name, text, size);
+  });
+}
+
+// What the options or the environment choose; empty if neither does.
+std::optional<Selection> chosen_in(const std::optional<std::string>& entry) {
+  if (entry) {
+    return selection_of(*entry, std::string("the session config entry ") + kOperators);
+  }
+  if (const char* variable = std::getenv(kOperatorsVariable)) {
+    return selection_of(variable, kOperatorsVariable);
+  }
+  return std::nullopt;
+}
+
+void register_known(Runtime& runtime, const OrtApi* found, OrtSessionOptions* options) {
+  const Api api(found);
+  const std::optional<std::string> entry = entry_of(api, options, kOperators);
+  if (const auto registered = entry_of(api, options, kRegistered)) {
+    if (entry && chosen_in(entry) != selection_of(*registered, kRegistered)) {
+      throw std::invalid_argument(std::string("halfulp: the session config entry ") +
+                                  kOperators + " is '" + *entry + "', and the options have " +
+                                  *registered + " already; allowed: the same, or new options");
+    }
+    return;
+  }
+  const Selection selection = chosen_in(entry).value_or(default_selection(runtime));
+  OrtCustomOpDomain*& domain = runtime.domains[selection];
+  if (!domain) domain = make_domain(found, selection);
+  check(api(AddCustomOpDomain, options, domain));
+  check(api(AddSessionConfigEntry, options, kRegistered, names_of(selection).c_str()));
+}
+
 OrtStatus* register_in(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   if (const OrtApi* found = base->GetApi(kApiVersion)) {
-    const Api api(found);
-    return guarded(api, [&] {
+    return guarded(Api(found), [&] {
       static std::mutex mutex;
       const std::lock_guard<std::mutex> guard(mutex);
       Runtime& runtime = runtime_of(found);
-      if (!runtime.domain) {
-        runtime.is_newer = minor_release(base) >= static_cast<int>(kNewerApiVersion);
+      if (!runtime.is_known) {
+        const int release = minor_release(base);
+        runtime.is_newer = release >= static_cast<int>(kNewerApiVersion);
+        runtime.start_version = release >= kFoldingRelease ? 1 : 0;
         stay_loaded();
         read_environment();
-        runtime.domain = make_domain(found);
+        runtime.is_known = true;
       }
-      int is_registered = 0;
-      check(api(HasSessionConfigEntry, options, kRegistered, &is_registered));
-      if (is_registered) return;
-      check(api(AddCustomOpDomain, options, runtime.domain));
-      check(api(AddSessionConfigEntry, options, kRegistered, "1"));
+      register_known(runtime, found, options);
     });
   }
   const Api api(base->GetApi(1));

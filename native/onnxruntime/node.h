@@ -40,17 +40,6 @@ class SessionThreads : public Executor {
   const OrtKernelContext* context_;
 };
 
-// The text that get(buffer, &size) writes; size counts its final zero too.
-template <class Get>
-std::string text_of(Get get) {
-  std::size_t size = 0;
-  check(get(nullptr, &size));
-  std::string text(size, '\0');
-  check(get(text.data(), &size));
-  text.resize(std::min(text.size(), text.find('\0')));
-  return text;
-}
-
 // The kernel of one node. Which version it is of the runtime does not tell: it may have what
 // any of them has.
 class Node {

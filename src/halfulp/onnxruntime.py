@@ -1,4 +1,4 @@
-"""ReduceSumSquare inside ONNX Runtime.
+"""The reductions inside ONNX Runtime.
 
 May import arrays, element_types, errors, reductions and the native core only; and the
 package onnxruntime, onnx and onnx.model, when a function needs them.
@@ -24,16 +24,24 @@ import numpy as np
 from halfulp import _core
 from halfulp.arrays import as_array
 from halfulp.element_types import BY_NAME
-from halfulp.errors import ArgumentError, EngineError
-from halfulp.reductions import IN_MODELS
+from halfulp.errors import ArgumentError, EngineError, shown
+from halfulp.reductions import REDUCTIONS
 
-__all__ = ["InferenceSession", "library_path", "register", "run"]
+__all__ = ["OPERATORS", "InferenceSession", "library_path", "register", "run"]
+
+#: ONNX's names of the reductions that the library has.
+OPERATORS = tuple(row.operator for row in REDUCTIONS)
 
 # The first that has the interface which native/onnxruntime/abi.h declares.
 _OLDEST = (1, 17)
 
 _BFLOAT16 = BY_NAME["bfloat16"]
 _TENSOR_OF_BFLOAT16 = f"tensor({_BFLOAT16.name})"
+
+# Entries of a session's options, as native/onnxruntime/library.cpp has them: which
+# operators to take, and which are taken.
+_CHOSEN = "halfulp.operators"
+_REGISTERED = "halfulp.registered"
 
 # Where ONNX Runtime's own format has it, after the place of the root table.
 _ORT_FORMAT = b"ORTM"
@@ -67,8 +75,8 @@ def library_path() -> str:
     return str(path)
 
 
-def register(options: Any) -> None:
-    """Let halfulp compute ReduceSumSquare in every session made with `options`.
+def register(options: Any, operators: str | Sequence[str] | None = None) -> None:
+    """Let halfulp compute reductions in every session made with `options`.
 
     In the graph and in nested ones, of every opset, for all eight types; models
     and other operators stay as they are. Doing it again changes nothing, also where
@@ -78,19 +86,29 @@ def register(options: Any) -> None:
     ----------
     options : onnxruntime.SessionOptions
         From which sessions will be made.
+    operators : str or sequence of str, optional
+        Which reductions to take, by ONNX's names: any of
+        `halfulp.onnxruntime.OPERATORS`. Default: what the entry ``halfulp.operators``
+        of `options` names or else the environment variable
+        ``HALFULP_ONNXRUNTIME_OPERATORS``, with commas between; where neither is, all
+        of them, but for ReduceSum and ReduceMean in runtimes older than 1.32, whose
+        optimizers would no longer find these.
 
     Raises
     ------
     ArgumentError
-        If `options` are none, as a session that is made already.
+        If `options` are none, as a session that is made already; if `operators` has
+        other names, none, or not those that `options` have already.
     EngineError
         If onnxruntime is missing, older than 1.17, or does not load the library.
 
     Notes
     -----
-    Results are those of `halfulp.reduce_sum_square`, bit for bit. The threads
-    are those of the session. What is wrong with a node, onnxruntime reports when
-    it makes the session, or runs it where only the data tells.
+    An operator is taken with all its types. What optimizers make of nodes before the
+    session runs them stays the runtime's: a layer norm of nine nodes becomes one.
+    Results are those of `halfulp.reduce_sum_square` and its like, bit for bit. The
+    threads are those of the session. What is wrong with a node, onnxruntime reports
+    when it makes the session, or runs it where only the data tells.
 
     Examples
     --------
@@ -108,10 +126,12 @@ def register(options: Any) -> None:
     >>> session.run(None, {"x": np.array([4096, 1, 1], np.float32)})
     [array([1.6777218e+07], dtype=float32)]
     """
-    _register(load(), options, "options")
+    _register(load(), options, "options", operators)
 
 
-def _register(runtime: Any, options: Any, what: str) -> None:
+def _register(
+    runtime: Any, options: Any, what: str, operators: str | Sequence[str] | None
+) -> None:
     if not isinstance(options, runtime.SessionOptions):
         way = ""
         if isinstance(options, runtime.InferenceSession):
@@ -124,22 +144,60 @@ def _register(runtime: Any, options: Any, what: str) -> None:
         raise ArgumentError(
             f"{what} is {article} {name}; allowed: onnxruntime.SessionOptions{way}"
         )
+    if operators is not None:
+        _choose(options, operators, what)
     path = library_path()
     try:
         options.register_custom_ops_library(path)
     except Exception as error:  # onnxruntime has no family of its own
+        line = _line(error)
+        _, from_us, told = line.partition(" halfulp: ")
+        if from_us:
+            raise ArgumentError(told) from error
         raise EngineError(
-            f"onnxruntime {runtime.__version__} does not load {path!r}: {_line(error)}"
+            f"onnxruntime {runtime.__version__} does not load {path!r}: {line}"
         ) from error
+
+
+def _choose(options: Any, operators: str | Sequence[str], what: str) -> None:
+    """Write down in options which operators to take."""
+    try:
+        names: list[Any] = [operators] if isinstance(operators, str) else [*operators]
+    except TypeError:
+        names = [operators]  # which is none of them
+    wrong = [name for name in names if name not in OPERATORS]
+    if wrong or not names:
+        given = f"has {shown(wrong[0])}" if wrong else "is empty"
+        raise ArgumentError(f"operators {given}; allowed: {', '.join(OPERATORS)}")
+    chosen = ", ".join(name for name in OPERATORS if name in names)
+    registered = _entry(options, _REGISTERED)
+    if registered not in (None, chosen):
+        raise ArgumentError(
+            f"operators is {shown(operators)}, and {what} has {registered} already; "
+            "allowed: the same, or new options"
+        )
+    if _entry(options, _CHOSEN) != chosen:
+        options.add_session_config_entry(_CHOSEN, chosen)
+
+
+def _entry(options: Any, name: str) -> str | None:
+    """Return the value of an entry of options, None if there is none."""
+    try:
+        value: str = options.get_session_config_entry(name)
+    except RuntimeError:
+        return None
+    return value
 
 
 def InferenceSession(  # noqa: N802
     model: Any,
     sess_options: Any = None,
     providers: Sequence[Any] | None = None,
+    *,
+    operators: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Make a session of ONNX Runtime in which halfulp computes ReduceSumSquare.
+    """Make a session of ONNX Runtime in which halfulp computes the reductions.
 
     Parameters
     ----------
@@ -151,6 +209,8 @@ def InferenceSession(  # noqa: N802
         halfulp is registered in it.
     providers : sequence, optional
         Default: the CPU.
+    operators : str or sequence of str, optional
+        Which reductions, as for `register`.
     **kwargs
         For ``onnxruntime.InferenceSession``.
 
@@ -166,14 +226,14 @@ def InferenceSession(  # noqa: N802
     """
     runtime = load()
     options = runtime.SessionOptions() if sess_options is None else sess_options
-    _register(runtime, options, "sess_options")
+    _register(runtime, options, "sess_options", operators)
     if isinstance(model, os.PathLike):
         model = os.fspath(model)
     providers = providers or ["CPUExecutionProvider"]
     try:
         return runtime.InferenceSession(model, options, providers=providers, **kwargs)
     except Exception as error:  # onnxruntime has no family of its own
-        ours = any(row.operator in str(error) for row in IN_MODELS)
+        ours = any(operator in str(error) for operator in OPERATORS)
         if not ours or not is_in_ort_format(model):
             raise
     with TemporaryDirectory() as folder:

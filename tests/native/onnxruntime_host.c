@@ -1,9 +1,11 @@
 /* A program in C that runs a model in ONNX Runtime with halfulp's library.
  *
- *     onnxruntime_host LIBONNXRUNTIME LIBRARY MODEL
+ *     onnxruntime_host LIBONNXRUNTIME LIBRARY MODEL OPERATORS VALUE...
  *
- * feeds the floats 4096, 1, 1 as "data" and prints the bits of the float "reduced". Declares
- * what it calls by hand, as native/onnxruntime/abi.h does and from the same source. */
+ * feeds the values, at most 16 floats, as "data" and prints the bits of the float "reduced".
+ * OPERATORS are the reductions for the library to take, as "ReduceSum,ReduceL2"; where they
+ * are empty, the environment or the library decides. Declares what it calls by hand, as
+ * native/onnxruntime/abi.h does and from the same source. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +35,7 @@ enum {
   kReleaseSession = 95,
   kReleaseValue = 96,
   kReleaseSessionOptions = 100,
+  kAddSessionConfigEntry = 130,
   kRegisterCustomOpsLibrary_V2 = 228
 };
 
@@ -49,7 +52,8 @@ static void check(void* status) {
 #define RELEASE(place, object) ((void (*)(void*))api->functions[place])(object)
 
 int main(int count, char** arguments) {
-  if (count != 4) return 2;
+  enum { kMostValues = 16 };
+  if (count < 6 || count > 5 + kMostValues) return 2;
   void* runtime = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (!runtime) {
     fprintf(stderr, "%s\n", dlerror());
@@ -63,18 +67,23 @@ int main(int count, char** arguments) {
   void *env, *options, *session, *info, *data, *reduced = NULL;
   CALL(kCreateEnv, (int, const char*, void**), 4, "host", &env);
   CALL(kCreateSessionOptions, (void**), &options);
+  if (*arguments[4]) {
+    CALL(kAddSessionConfigEntry, (void*, const char*, const char*), options,
+         "halfulp.operators", arguments[4]);
+  }
   CALL(kRegisterCustomOpsLibrary_V2, (void*, const char*), options, arguments[2]);
   CALL(kCreateSession, (void*, const char*, void*, void**), env, arguments[3], options,
        &session);
 
-  float values[] = {4096, 1, 1};
-  const int64_t shape[] = {3};
+  const int64_t shape[] = {count - 5};
+  float values[kMostValues];
+  for (int i = 5; i < count; ++i) values[i - 5] = strtof(arguments[i], NULL);
   const char* inputs[] = {"data"};
   const char* outputs[] = {"reduced"};
   CALL(kCreateCpuMemoryInfo, (int, int, void**), 0, 0, &info);
   CALL(kCreateTensorWithDataAsOrtValue,
-       (void*, void*, size_t, const int64_t*, size_t, int, void**), info, values, sizeof values,
-       shape, 1, 1, &data);
+       (void*, void*, size_t, const int64_t*, size_t, int, void**), info, values,
+       shape[0] * sizeof *values, shape, 1, 1, &data);
   CALL(kRun, (void*, void*, const char**, void**, size_t, const char**, size_t, void**),
        session, NULL, inputs, &data, 1, outputs, 1, &reduced);
   uint32_t* result;

@@ -1,4 +1,4 @@
-"""In ONNX Runtime, ReduceSumSquare has the bits that it has in Python."""
+"""In ONNX Runtime, the reductions have the bits that they have in Python."""
 
 from __future__ import annotations
 
@@ -26,36 +26,24 @@ import pytest
 import halfulp
 from examples import EXAMPLES, INPUTS
 from halfulp import ArgumentError, AxesError, EngineError
+from halfulp.element_types import ELEMENT_TYPES
 from halfulp.onnx.model.nodes import walk
+from halfulp.onnxruntime import OPERATORS
+from halfulp.reductions import SUM_SQUARE, Reduction
 from halfulp.spec.rules import normalize_axes
 from node_tests import NODE_TESTS, node_tests_of
 from onnx_models import DATA, DTYPES, EXACT, WITNESS, model, reduce_model
 from oracle import assert_same_bits, expected
+from runtime_sessions import HOST, LEVELS, RELEASE, each_reduction, quiet, reduced
 
-HOST = Path(__file__).parents[1] / "native/onnxruntime_host.c"
-
-
-RELEASE = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 # What this release can be fed from Python.
 NAMES = [name for name in DTYPES if name != "bfloat16" or RELEASE >= (1, 20)]
-LEVELS = [
-    getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{name}")
-    for name in ("DISABLE_ALL", "ENABLE_BASIC", "ENABLE_EXTENDED", "ENABLE_ALL")
-]
-
-
-def quiet(**settings: Any) -> onnxruntime.SessionOptions:
-    """Options whose session logs nothing: errors are raised too."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    for name, value in settings.items():
-        setattr(options, name, value)
-    return options
 
 
 def session(proto: onnx.ModelProto, **settings: Any) -> onnxruntime.InferenceSession:
+    """A session in which halfulp computes every reduction that it has."""
     return halfulp.onnxruntime.InferenceSession(
-        proto.SerializeToString(), quiet(**settings)
+        proto.SerializeToString(), quiet(**settings), operators=OPERATORS
     )
 
 
@@ -64,36 +52,93 @@ def run(proto: onnx.ModelProto, feeds: Mapping[str, Any], **settings: Any) -> An
     return halfulp.onnxruntime.run(session(proto, **settings), feeds)
 
 
-def test_shapes_and_axes_may_change_from_run_to_run(rng: np.random.Generator) -> None:
-    proto = model("(float[N,M] x, int64[K] a) => (y) { y = ReduceSumSquare(x, a) }")
+@each_reduction
+@pytest.mark.parametrize("opset", [1, 7, 11, 13, 18, 21])
+def test_every_type_in_every_version_and_form_of_axes(
+    row: Reduction, opset: int, rng: np.random.Generator
+) -> None:
+    version = row.version_for(opset)
+    forms = ("attr",) if version.axes == "attribute" else ("const", "input")
+    for element in ELEMENT_TYPES:
+        if element.name not in version.types or element.name not in NAMES:
+            continue
+        if element.kind == "float":
+            x = rng.standard_normal((3, 4, 5)).astype(element.dtype)
+            x[0, 1] = -x[0, 0]  # cancels
+        else:
+            dtype, bounds = element.dtype, np.iinfo(element.dtype)
+            x = rng.integers(bounds.min, bounds.max, (3, 4, 5), dtype, endpoint=True)
+        for axes, keepdims in (([0], 0), ([1, -1], 1), ([], 0)):
+            for form in forms:
+                proto, feeds = reduce_model(
+                    x,
+                    opset=opset,
+                    axes=axes,
+                    axes_form=form,
+                    operator=row.operator,
+                    keepdims=keepdims,
+                )
+                got = run(proto, feeds)["reduced"]
+                assert_same_bits(got, reduced(row, x, axes, keepdims=keepdims))
+
+
+@each_reduction
+def test_no_axis_and_no_element(row: Reduction) -> None:
+    x = np.float32([[-0.0, -3], [np.nan, -np.inf]])
+    proto, feeds = reduce_model(x, operator=row.operator, noop_with_empty_axes=1)
+    proto.opset_import[0].version = 18
+    got = run(proto, feeds)["reduced"]
+    assert_same_bits(got, reduced(row, x, noop_with_empty_axes=1))
+    for empty in (np.empty((0, 2), np.float32), np.empty((0, 2), np.int64)):
+        proto, feeds = reduce_model(
+            empty, opset=13, axes=[0], axes_form="attr", operator=row.operator
+        )
+        if row.version_for(13).axes == "input":
+            proto, feeds = reduce_model(
+                empty, axes=[0], axes_form="const", operator=row.operator
+            )
+        assert_same_bits(run(proto, feeds)["reduced"], reduced(row, empty, [0]))
+
+
+@each_reduction
+def test_shapes_and_axes_may_change_from_run_to_run(
+    row: Reduction, rng: np.random.Generator
+) -> None:
+    proto = model(f"(float[N,M] x, int64[K] a) => (y) {{ y = {row.operator}(x, a) }}")
     live = session(proto)
     for shape in ((1, 1), (3, 5), (0, 4), (700, 900), (5, 1), (2, 300000)):
         x = rng.standard_normal(shape).astype(np.float32)
         for axes in ([0], [1], [0, 1], []):
             got = live.run(None, {"x": x, "a": np.array(axes, np.int64)})[0]
-            assert_same_bits(got, halfulp.reduce_sum_square(x, axes))
+            assert_same_bits(got, reduced(row, x, axes))
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=str)
 @pytest.mark.parametrize("opset", [13, 18])
-def test_every_level_of_graph_optimization(opset: int, level: Any) -> None:
+@each_reduction
+def test_every_level_of_graph_optimization(
+    row: Reduction, opset: int, level: Any
+) -> None:
     # Transpositions move past reductions, constants are folded, pairs are fused.
-    axes = ", axes" if opset >= 18 else ""
-    attribute = "" if opset >= 18 else "axes=[1], "
+    is_input = row.version_for(opset).axes == "input"
+    axes = ", axes" if is_input else ""
+    attribute = "" if is_input else "axes=[1], "
     proto = model(
         "(float[2,3] x) => (y, z, c) "
         "<int64[1] axes = {1}, float[1,3] w = {4096, 1, 1}> {"
         "t = Transpose<perm=[1,0]>(x)"
-        f"u = ReduceSumSquare<{attribute}keepdims=1>(t{axes})"
+        f"u = {row.operator}<{attribute}keepdims=1>(t{axes})"
         "y = Transpose<perm=[1,0]>(u)"
-        f"s = ReduceSumSquare<{attribute}keepdims=0>(x{axes}) z = Sqrt(s)"
-        f"c = ReduceSumSquare<{attribute}keepdims=0>(w{axes}) }}",
+        f"s = {row.operator}<{attribute}keepdims=0>(x{axes}) z = Sqrt(s)"
+        f"c = {row.operator}<{attribute}keepdims=0>(w{axes}) }}",
         opset=opset,
     )
     got = run(proto, {"x": WITNESS}, graph_optimization_level=level)
-    assert_same_bits(got["y"], expected(WITNESS, 0, keepdims=True))
-    assert_same_bits(got["z"], np.sqrt(expected(WITNESS, 1)))
-    assert_same_bits(got["c"], np.array([EXACT]))
+    assert_same_bits(got["y"], reduced(row, WITNESS, [0]))
+    assert_same_bits(got["z"], np.sqrt(reduced(row, WITNESS, [1], keepdims=0)))
+    assert_same_bits(got["c"], reduced(row, WITNESS[:1], [1], keepdims=0))
+    if row is SUM_SQUARE:
+        assert got["c"] == EXACT
 
 
 needs_shapes = pytest.mark.skipif(RELEASE < (1, 24), reason="tells operators no shapes")
@@ -123,6 +168,10 @@ def test_in_the_body_of_scan_that_declares_no_shape(opset: int, node: str) -> No
 @pytest.mark.parametrize(
     ("opset", "node", "shape"),
     [
+        (13, "ReduceSum<keepdims=0>(x, one)", [None, None]),
+        (18, "ReduceMean(x, two)", [None, None, 1]),
+        (13, "ReduceMean<axes=[1], keepdims=0>(x)", ["N", 1]),
+        (18, "ReduceL2<noop_with_empty_axes=1>(x)", ["N", "M", 1]),
         (13, "ReduceSumSquare(x)", [1, 1, 1]),
         (13, "ReduceSumSquare<axes=[0, -3]>(x)", [1, "M", 1]),
         (13, "ReduceSumSquare<axes=[1], keepdims=0>(x)", ["N", 1]),
@@ -361,27 +410,28 @@ def test_node_test_of_onnx(name: str, node_tests: type[unittest.TestCase]) -> No
         ({"axes": [1.0]}, "attribute axes has another type; allowed: INTS"),
     ],
 )
+@each_reduction
 def test_a_bad_attribute_refuses_the_session(
-    attributes: dict[str, Any], message: str
+    row: Reduction, attributes: dict[str, Any], message: str
 ) -> None:
-    proto, _ = reduce_model(DATA)
+    proto, _ = reduce_model(DATA, operator=row.operator)
     node = proto.graph.node[-1]
     for key, value in attributes.items():
         node.attribute.append(onnx.helper.make_attribute(key, value))
     for name, label in (("", "node (output 'reduced')"), ("my node", "node 'my node'")):
         node.name = name
         with pytest.raises(
-            Exception, match=re.escape(f"{label} (ReduceSumSquare): {message}")
+            Exception, match=re.escape(f"{label} ({row.operator}): {message}")
         ):
             session(proto)
 
 
-def test_axes_twice_refuse_the_session() -> None:
-    proto, _ = reduce_model(DATA, axes=[1], axes_form="const")
+@each_reduction
+def test_axes_twice_refuse_the_session(row: Reduction) -> None:
+    proto, _ = reduce_model(DATA, axes=[1], axes_form="const", operator=row.operator)
     proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("axes", [1]))
-    with pytest.raises(
-        Exception, match="as attribute and as input; allowed: one of them"
-    ):
+    message = f"({row.operator}): axes is given as attribute and as input; allowed: one"
+    with pytest.raises(Exception, match=re.escape(message)):
         session(proto)
 
 
@@ -392,12 +442,16 @@ def test_an_axis_out_of_range_is_the_error_that_it_is_in_python(
     axes: list[int], rank: int, form: str
 ) -> None:
     data = np.ones((2,) * rank, np.float32)
-    opset = 13 if form == "attr" else 18
-    proto, feeds = reduce_model(data, opset=opset, axes=axes, axes_form=form)
+    opset = 11 if form == "attr" else 18
     with pytest.raises(AxesError) as refused:
         normalize_axes(axes, rank, repeated="merge")
-    with pytest.raises(Exception, match=re.escape(f"Square): {refused.value}")):
-        run(proto, feeds)
+    for operator in OPERATORS:
+        proto, feeds = reduce_model(
+            data, opset=opset, axes=axes, axes_form=form, operator=operator
+        )
+        message = re.escape(f"({operator}): {refused.value}")
+        with pytest.raises(Exception, match=message):
+            run(proto, feeds)
 
 
 def test_axes_that_are_no_list_are_an_error() -> None:
@@ -638,7 +692,9 @@ def test_a_program_in_c_uses_the_library(tmp_path: Path) -> None:
     def ran(**attributes: int) -> subprocess.CompletedProcess[str]:
         proto, _ = reduce_model(WITNESS[0], **attributes)
         onnx.save(proto, tmp_path / "m.onnx")
-        command = [host, runtime, halfulp.onnxruntime.library_path(), tmp_path / "m.onnx"]
+        library = halfulp.onnxruntime.library_path()
+        values = map(str, WITNESS[0].tolist())
+        command = [host, runtime, library, tmp_path / "m.onnx", "", *values]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     done = ran()

@@ -248,7 +248,7 @@ class RuntimeModel:
                 check_opened(opened, _raise_ours)
         options = runtime.SessionOptions()
         options.log_severity_level = _FATAL
-        onnxruntime.register(options)
+        onnxruntime.register(options, onnxruntime.OPERATORS)
         with model_errors("onnxruntime refuses the model"):
             self._session = onnxruntime.InferenceSession(content, options)
         if self._proto is None:

@@ -20,6 +20,53 @@ from sklearn.neighbors import KNeighborsRegressor
 HERE = Path(__file__).parent
 
 X = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
+WIDTH = X.shape[-1]
+
+
+class LayerNorm(torch.nn.Module):
+    """Layer norm in its parts, as many models write it: two means, at any opset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.linspace(0.5, 1.5, WIDTH))
+        self.bias = torch.nn.Parameter(torch.linspace(-1, 1, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        variance = centred.pow(2).mean(-1, keepdim=True)
+        return self.scale * (centred / torch.sqrt(variance + 1e-5)) + self.bias
+
+
+class RMSNorm(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.linspace(0.5, 1.5, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class Transformer(torch.nn.Module):
+    """A layer of a transformer, summed over the tokens and made unit vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.heads = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norms = torch.nn.ModuleList([LayerNorm(), LayerNorm(), RMSNorm()])
+        self.up = torch.nn.Linear(WIDTH, 2 * WIDTH)
+        self.down = torch.nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shape = (x.shape[0], x.shape[1], 2, WIDTH // 2)
+        q, k, v = (head(x).reshape(shape).transpose(1, 2) for head in self.heads[:3])
+        weights = torch.softmax(q @ k.transpose(-1, -2) / (WIDTH / 2) ** 0.5, -1)
+        mixed = self.heads[3]((weights @ v).transpose(1, 2).reshape(x.shape))
+        x = self.norms[0](x + mixed)
+        x = self.norms[1](x + self.down(torch.nn.functional.gelu(self.up(x))))
+        pooled = self.norms[2](x).sum(1)
+        return pooled / torch.linalg.vector_norm(pooled, dim=-1, keepdim=True)
+
 
 # By name: what is exported, by which exporter of torch, and at which opsets.
 MODULES: dict[str, tuple[Callable[[torch.Tensor], object], str, list[int]]] = {
@@ -63,6 +110,9 @@ def main() -> None:
         for opset in opsets:
             path = HERE / f"torch_{name}_{opset}.onnx"
             path.write_bytes(export(function, how, opset))
+    for opset in (13, 18):
+        path = HERE / f"transformer_{opset}.onnx"
+        path.write_bytes(export(Transformer(), "torchscript", opset))
     # Scan, with ReduceSumSquare in its body.
     data = np.arange(12, dtype=np.float32).reshape(6, 2)
     neighbours = KNeighborsRegressor(2).fit(data, data[:, 0])

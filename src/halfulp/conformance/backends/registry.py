@@ -77,9 +77,9 @@ def _onnxruntime(wish: Callable[[Any], None] = lambda options: None) -> RunModel
 
 
 def _onnxruntime_with_halfulp() -> RunModel:
-    from halfulp.onnxruntime import register
+    from halfulp.onnxruntime import OPERATORS, register
 
-    return _onnxruntime(register)
+    return _onnxruntime(lambda options: register(options, OPERATORS))
 
 
 def _openvino() -> RunModel:

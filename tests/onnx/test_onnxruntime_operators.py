@@ -1,0 +1,304 @@
+"""Which operators the library takes from ONNX Runtime, whose optimizers still fuse."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import halfulp
+from halfulp import ArgumentError
+from halfulp.onnxruntime import OPERATORS
+from halfulp.reductions import BY_OPERATOR, REDUCTIONS
+from onnx_models import model
+from oracle import assert_same_bits
+from runtime_sessions import HOST, LEVELS, RELEASE, each_reduction, quiet, reduced
+
+EXPORTED = Path(__file__).parents[1] / "stored/exported"
+ENTRY = "halfulp.operators"
+VARIABLE = "HALFULP_ONNXRUNTIME_OPERATORS"
+# Where the optimizers find sums and means that the library has taken.
+FINDS_ALL = RELEASE >= (1, 32)
+DEFAULT = [row.operator for row in REDUCTIONS if FINDS_ALL or row.term != "value"]
+
+# Which the runtime's own kernels get wrong: rounded early, or overflowed.
+WITNESSES = {
+    "sum_square": [4096, 1, 1],
+    "sum": [2**24, 1, 1],
+    "mean": [3e38, 3e38, 3e38],
+    "l1": [2**24, -1, 1],
+    "l2": [3e30, 4e30, 0],
+}
+BY_NAME = {row.operator: row.name for row in REDUCTIONS}
+X = np.array([WITNESSES[row.name] for row in REDUCTIONS], np.float32)
+# One node of each operator, of a row of its own.
+ALL = model(
+    "(float[5,3] x) => ("
+    + ", ".join(row.name for row in REDUCTIONS)
+    + ") {"
+    + "".join(
+        f"i{i} = Constant<value_int={i}>() x{i} = Gather(x, i{i})"
+        f"{row.name} = {row.operator}(x{i})"
+        for i, row in enumerate(REDUCTIONS)
+    )
+    + "}"
+).SerializeToString()
+
+
+def results(options: onnxruntime.SessionOptions) -> list[np.ndarray]:
+    """What the nodes of `ALL` give, in the order of the table."""
+    return list(onnxruntime.InferenceSession(ALL, options).run(None, {"x": X}))
+
+
+def taken(options: onnxruntime.SessionOptions) -> list[str]:
+    """Whose results are halfulp's; those of the others must be the runtime's."""
+    found = []
+    both = results(options), results(quiet())
+    for row, x, got, own in zip(REDUCTIONS, X, *both, strict=True):
+        right = reduced(row, x)
+        assert right.tobytes() != own.tobytes()
+        if got.tobytes() == right.tobytes():
+            found.append(row.operator)
+        else:
+            assert_same_bits(got, own)
+    return found
+
+
+def with_entry(value: str) -> onnxruntime.SessionOptions:
+    options = quiet()
+    options.add_session_config_entry(ENTRY, value)
+    return options
+
+
+CHOICES = [
+    "ReduceL2",
+    ("ReduceSumSquare", "ReduceL2"),
+    ["ReduceMean"],
+    ["ReduceL1", "ReduceSum", "ReduceL1"],
+    OPERATORS,
+]
+
+
+@pytest.mark.parametrize("operators", CHOICES, ids=str)
+def test_only_the_operators_asked_for_are_taken(operators: str | Sequence[str]) -> None:
+    options = quiet()
+    halfulp.onnxruntime.register(options, operators)
+    chosen = [operators] if isinstance(operators, str) else operators
+    assert taken(options) == [name for name in OPERATORS if name in chosen]
+    # The same of a session; and of an entry, by the library alone.
+    live = halfulp.onnxruntime.InferenceSession(ALL, quiet(), operators=operators)
+    for got, want in zip(live.run(None, {"x": X}), results(options), strict=True):
+        assert_same_bits(got, want)
+    options = with_entry(" ,\t".join(chosen))
+    options.register_custom_ops_library(halfulp.onnxruntime.library_path())
+    assert taken(options) == [name for name in OPERATORS if name in chosen]
+
+
+def test_the_default_is_all_that_the_optimizers_still_find(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    options = quiet()
+    halfulp.onnxruntime.register(options)
+    assert taken(options) == DEFAULT
+    options = quiet()
+    options.register_custom_ops_library(halfulp.onnxruntime.library_path())
+    assert taken(options) == DEFAULT
+
+
+def test_the_environment_chooses_where_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "ReduceL1, ReduceMean")
+    options = quiet()
+    halfulp.onnxruntime.register(options)
+    assert taken(options) == ["ReduceMean", "ReduceL1"]
+    halfulp.onnxruntime.register(options)
+    options = with_entry("ReduceL2")
+    halfulp.onnxruntime.register(options)
+    assert taken(options) == ["ReduceL2"]
+    options = quiet()
+    halfulp.onnxruntime.register(options, "ReduceSum")
+    assert taken(options) == ["ReduceSum"]
+
+
+def test_a_wrong_choice_is_one_error_and_registers_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed = f"allowed: {', '.join(OPERATORS)}"
+    for wrong in ("ReduceMax", ["ReduceL2", "reducesum"], [5], 5, "", {"x" * 9999}):
+        options = quiet()
+        with pytest.raises(ArgumentError, match=f"^operators has .*; {allowed}$"):
+            halfulp.onnxruntime.register(options, wrong)  # type: ignore[arg-type]
+        assert taken(options) == []
+    with pytest.raises(ArgumentError, match=f"^operators is empty; {allowed}$"):
+        halfulp.onnxruntime.register(quiet(), ())
+    for text, name in (
+        ("all", "all"),
+        ("", ""),
+        ("ReduceL2,", ""),
+        ("ReduceSum x", None),
+    ):
+        shown = re.escape(text if name is None else name)
+        end = f" has '{shown}'; {allowed}, with commas between$"
+        options = with_entry(text)
+        with pytest.raises(
+            ArgumentError, match=f"^the session config entry {ENTRY}{end}"
+        ):
+            halfulp.onnxruntime.register(options)
+        assert taken(options) == []
+        monkeypatch.setenv(VARIABLE, text)
+        with pytest.raises(ArgumentError, match=f"^{VARIABLE}{end}"):
+            halfulp.onnxruntime.register(quiet())
+        monkeypatch.delenv(VARIABLE)
+
+
+def test_options_keep_the_operators_that_they_have() -> None:
+    options = quiet()
+    halfulp.onnxruntime.register(options, ("ReduceL2", "ReduceSum"))
+    halfulp.onnxruntime.register(options)
+    halfulp.onnxruntime.register(options, ["ReduceSum", "ReduceL2"])
+    have = "has ReduceSum, ReduceL2 already; allowed: the same, or new options$"
+    with pytest.raises(
+        ArgumentError, match=f"^operators is 'ReduceL1', and options {have}"
+    ):
+        halfulp.onnxruntime.register(options, "ReduceL1")
+    with pytest.raises(ArgumentError, match=f"^operators is .*, and sess_options {have}"):
+        halfulp.onnxruntime.InferenceSession(ALL, options, operators=OPERATORS)
+    assert taken(options) == ["ReduceSum", "ReduceL2"]
+    # By path, past the checks of Python.
+    options.add_session_config_entry(ENTRY, "ReduceL1")
+    with pytest.raises(Exception, match="have ReduceSum, ReduceL2 already; allowed: the"):
+        options.register_custom_ops_library(halfulp.onnxruntime.library_path())
+
+
+def test_sessions_of_different_choices_live_side_by_side() -> None:
+    sessions = {
+        names: halfulp.onnxruntime.InferenceSession(ALL, quiet(), operators=names)
+        for names in (("ReduceSum",), ("ReduceL2",), OPERATORS)
+    }
+    for names, live in sessions.items():
+        for row, x, got in zip(REDUCTIONS, X, live.run(None, {"x": X}), strict=True):
+            right = reduced(row, x)
+            assert (got.tobytes() == right.tobytes()) == (row.operator in names)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names files as Linux does")
+def test_a_program_in_c_chooses_by_entry_or_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    host = tmp_path / "host"
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([compiler, *flags, HOST, "-o", host, "-ldl"], check=True)
+    (runtime,) = Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*")
+    library = halfulp.onnxruntime.library_path()
+    path = tmp_path / "m.onnx"
+
+    def ran(operator: str, chosen: str) -> subprocess.CompletedProcess[str]:
+        text = f"(float[3] data) => (float[1] reduced) {{ reduced = {operator}(data) }}"
+        onnx.save(model(text), path)
+        values = map(str, WITNESSES[BY_NAME[operator]])
+        command = [host, runtime, library, path, chosen, *values]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for by_entry in (True, False):
+        for chosen in ("ReduceSum", "ReduceMean,ReduceL2"):
+            if not by_entry:
+                monkeypatch.setenv(VARIABLE, chosen)
+            for row, x, own in zip(REDUCTIONS, X, results(quiet()), strict=True):
+                done = ran(row.operator, chosen if by_entry else "")
+                is_taken = row.operator in chosen.split(",")
+                want = reduced(row, x) if is_taken else own
+                told = f"{int(want.view(np.uint32)[0]):08x}\n"
+                assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
+    monkeypatch.setenv(VARIABLE, "nonsense")
+    done = ran("ReduceSum", "ReduceMax")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"entry {ENTRY} has 'ReduceMax'; allowed: ReduceSumSquare, " in done.stderr
+    done = ran("ReduceSum", "")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"halfulp: {VARIABLE} has 'nonsense'; allowed: ReduceSumSquare" in done.stderr
+
+
+def nodes_left(
+    path: Path, folder: Path, level: Any, operators: Sequence[str] | None
+) -> tuple[Counter[str], np.ndarray]:
+    """The kinds of nodes of the optimized model, and its output."""
+    options = quiet(graph_optimization_level=level)
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    if operators != ():
+        halfulp.onnxruntime.register(options, operators)
+    live = onnxruntime.InferenceSession(str(path), options)
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    output = live.run(None, {live.get_inputs()[0].name: x})[0]
+    nodes = onnx.load(folder / "optimized.onnx").graph.node
+    return Counter(node.op_type for node in nodes), output
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=str)
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_transformer_of_torch_fuses_as_without_the_library(
+    tmp_path: Path, opset: int, level: Any
+) -> None:
+    path = EXPORTED / f"transformer_{opset}.onnx"
+    plain, own = nodes_left(path, tmp_path, level, ())
+    left, got = nodes_left(path, tmp_path, level, None)
+    assert left == plain
+    assert np.abs(got - own).max() < 1e-6
+    if level == LEVELS[-1] and RELEASE >= (1, 32):
+        # Layer norms of nine nodes and of six, with the sum before it, and of GELU five.
+        assert plain["SkipLayerNormalization"] == 2
+        assert plain["SimplifiedLayerNormalization"] == 1
+        assert plain["Gelu"] == 1
+        assert plain["ReduceMean"] == 0
+        assert plain["ReduceSum"] == plain["ReduceL2"] == 1
+
+
+@pytest.mark.skipif(FINDS_ALL, reason="the optimizers find all operators")
+def test_older_runtimes_no_longer_fuse_means_that_are_asked_for(tmp_path: Path) -> None:
+    path = EXPORTED / "transformer_13.onnx"
+    left, _ = nodes_left(path, tmp_path, LEVELS[-1], OPERATORS)
+    assert left["ReduceMean"] == 5
+
+
+@each_reduction
+@pytest.mark.parametrize("name", ["float32", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_constants_are_reduced_as_inputs_are(row: Any, name: str, opset: int) -> None:
+    # Before 1.32, folding constants finds kernels that do not fit the operators.
+    w = np.array([[2**24 + 1, 1], [3, 5]], name)
+    if name == "int64":
+        w[0, 0] = 2**53 + 1
+    proto = model("(float[1] x) => (y, c) { y = Identity(x) }", opset=opset)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    node = proto.graph.node.add(op_type=row.operator, input=["w"], output=["c"])
+    if row.version_for(opset).axes == "input":
+        axes = onnx.numpy_helper.from_array(np.array([1]), "axes")
+        proto.graph.initializer.append(axes)
+        node.input.append("axes")
+    else:
+        node.attribute.append(onnx.helper.make_attribute("axes", [1]))
+    live = halfulp.onnxruntime.InferenceSession(
+        proto.SerializeToString(), quiet(), operators=OPERATORS
+    )
+    got = live.run(["c"], {"x": np.ones(1, np.float32)})[0]
+    assert_same_bits(got, reduced(row, w, [1]))
+
+
+def test_the_names_are_those_of_the_table() -> None:
+    assert set(OPERATORS) >= BY_OPERATOR.keys()
+    assert [row.operator for row in REDUCTIONS] == list(OPERATORS)
