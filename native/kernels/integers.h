@@ -61,7 +61,6 @@ void residue_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
     Lane lanes[kWidth];
     for (; n >= 4 * kStride; n -= 4 * kStride) {
       for (std::size_t i = 0; i < 4; ++i, x += kStride) {
-        if (i * kVectorBytes % 64 == 0) prefetch(x);
         lanes[i % kWidth].step(load_wide<type>(x));
       }
     }
@@ -140,7 +139,6 @@ std::size_t exact_integer_rows(const std::byte* data, std::ptrdiff_t row_stride,
     std::size_t n = columns;
     Lane lane;
     for (; n >= kStride; n -= kStride, x += kStride) {
-      prefetch(x);
       lane.step(load_wide<type>(x));
     }
     if (n > 0) lane.step(load_wide<type>(Padded<kStride, Bits<type>>(x, n).elements));

@@ -185,13 +185,6 @@ constexpr std::size_t ilog2(std::size_t n) { return n <= 1 ? 0 : 1 + ilog2(n / 2
 constexpr std::size_t kLanes = kRegisters / 4;
 constexpr std::size_t kStep = kLanes * kWidth;
 
-// Far enough ahead to hide the memory behind the arithmetic.
-constexpr std::size_t kPrefetchBytes = 4096;
-
-inline void prefetch(const void* address) {
-  __builtin_prefetch(static_cast<const char*>(address) + kPrefetchBytes);
-}
-
 template <class Lane>
 Lane join_all(const Lane (&lanes)[kLanes]) {
   Lane joined[kLanes];

@@ -27,7 +27,6 @@ struct SumRow {
     Lane lanes[kLanes];
     for (; n >= kStep; n -= kStep, x += kStep) {
       for (std::size_t i = 0; i < kLanes; ++i) {
-        if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
         lanes[i].step(load<type>(x + i * kWidth));
       }
     }
@@ -59,7 +58,6 @@ struct SumRowNarrow {
       if (n >= kRunColumns) {
         for (std::size_t run = 0; run < kRun; ++run) {
           for (std::size_t i = 0; i < kChains; ++i, x += kNarrowWidth) {
-            if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(x);
             sums[i].step(load_narrow<type>(x));
           }
         }
@@ -112,7 +110,6 @@ struct SumRowRunning {
 #pragma GCC unroll 4
       for (std::size_t i = 0; i < kTree / 2; ++i) {
         const std::uint16_t* two = x + 2 * i * kNarrowWidth;
-        if (2 * i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(two);
         sums[i] = load_narrow<type>(two) + load_narrow<type>(two + kNarrowWidth);
         sizes[i] += size_of(sums[i]);
       }
@@ -221,7 +218,6 @@ struct SumRowBiased {
     for (std::size_t i = 0; i < kLanes; ++i) a[i] = start;
     for (; n >= kStep; n -= kStep, x += kStep) {
       for (std::size_t i = 0; i < kLanes; ++i) {
-        if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
         step(load<type>(x + i * kWidth), a[i], c[i]);
       }
     }
@@ -255,8 +251,9 @@ struct SumRowBiased {
   }
 };
 
-// Rows shorter than this have no lanes to themselves but one.
-constexpr std::size_t kShortRow = 64;
+// Rows shorter than this have no lanes to themselves but one: joining more takes longer than
+// they save, as the processor sums rows that follow each other at once.
+constexpr std::size_t kShortRow = 40 * kWidth;
 
 // The sums of `group` short rows, `width` elements to a step; the last of `count` rows stands
 // for those that lack.
@@ -269,7 +266,6 @@ inline Lane sum_group(const std::byte* data, std::ptrdiff_t row_stride, std::siz
     const Bits<type>* x = row_of<type>(data, 0, 0);
     const Bits<type>* end = x + columns / width * width;
     for (; x != end; x += width) {
-      prefetch(x);
       lanes[i].step(load(x));
     }
     if (columns % width != 0) {
@@ -335,7 +331,7 @@ void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size
                      std::size_t columns, const Enclosures& enclosures, bool fresh,
                      void* scratch) {
   using Lane = Binary32<term, type>;
-  if (columns >= kRun * kNarrowWidth) {
+  if (columns >= kShortRow) {
     using Sum = std::conditional_t<TermOf<term>::kIsSigned, SumRowRunning<term, type>,
                                    SumRowNarrow<term, type>>;
     sum_rows<type, Sum>(data, row_stride, rows, columns, enclosures, fresh, scratch);
@@ -366,7 +362,6 @@ void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row
     Misfits counts[4];
     for (; n >= 4 * kWidth; n -= 4 * kWidth, x += 4 * kWidth) {
       for (std::size_t i = 0; i < 4; ++i) {
-        if (i * kWidth * sizeof *x % 64 == 0) prefetch(x + i * kWidth);
         counts[i].step(load<type>(x + i * kWidth), lift);
       }
     }

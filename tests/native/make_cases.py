@@ -30,7 +30,7 @@ from halfulp.exact import FINISHES, TERMS, exact
 from halfulp.reductions import SUM_SQUARE, Finish, Term
 from oracle import FLOATS, INTEGERS, expected
 
-LENGTHS = (1, 2, 3, 5, 8, 15, 17, 33, 64, 65, 300)
+LENGTHS = (1, 2, 3, 5, 8, 15, 17, 33, 64, 79, 83, 159, 165, 300, 325)
 ROWS = 40
 
 

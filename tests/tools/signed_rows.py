@@ -178,7 +178,7 @@ def lost_at_each_level(dtype: DType, width: int) -> Array:
     tree = np.zeros((2, 8, width))
     tree[:, 0], tree[:, [1, 2, 4]] = 2, 2 * unit
     tree[1, 0], tree[1, [1, 2, 4]] = -2, unit
-    rest = np.zeros(width)
+    rest = np.zeros(5 * width)  # rows that are not short
     middle = 2.0 ** (-4 - PRECISION[dtype.name])
     rest[:3] = 2.0**-4, middle, -8.5 * width * unit
     rows = [np.append(tree.ravel(), rest), np.append(tree[:, ::-1].ravel(), rest)]
