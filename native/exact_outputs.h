@@ -41,6 +41,7 @@ class ExactOutputs {
                  Workspace& workspace) const;
   void add_elements(const std::byte* data, std::int64_t n, std::uint64_t* digits,
                     Workspace& workspace) const;
+  void add_rows(const Block& block, const StoredSums& sums, Workspace& workspace) const;
   void add_matrix(const Matrix& matrix, const StoredSums& sums, Workspace& workspace) const;
   void add_columns(const Block& block, const StoredSums& sums, Workspace& workspace) const;
 

@@ -174,16 +174,21 @@ void add_terms(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
     }
     settle_flags(kSum, digits, flags);
   } else {
+    // Of terms below 2^64 all are below 2^127; of others the carries are counted.
+    uint128 sum = 0;
+    std::uint64_t carries = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       const Bits<type> x = elements[i];
       const bool negative = kFormat.is_signed && x >> (8 * kFormat.bytes - 1) != 0;
       const Bits<type> m = negative ? static_cast<Bits<type>>(0 - x) : x;
-      if constexpr (T::kIsSigned) {
-        const auto size = static_cast<int128>(T::size(m));
-        add_signed(digits, kSum.digits, negative ? -size : size, 0);
-      } else {
-        add_shifted(digits, T::size(m), 0);
-      }
+      const uint128 size = T::size(m);
+      carries += __builtin_add_overflow(sum, T::kIsSigned && negative ? 0 - size : size, &sum);
+    }
+    if constexpr (T::kIsSigned) {
+      add_signed(digits, kSum.digits, static_cast<int128>(sum), 0);
+    } else {
+      add_shifted(digits, sum, 0);
+      digits[2] += carries;
     }
   }
 }
@@ -191,11 +196,12 @@ void add_terms(std::uint64_t* digits, const std::byte* data, std::int64_t n) {
 // Adds a sum to one as SumSquare stores it: of floats its digits; of integers S modulo 2^127,
 // and in the highest bit whether S >= 2^127. Neither depends on the order of additions, and S
 // of 32-bit elements is always below. For integers `more` may have a third digit. Of signed
-// terms, |S| < 2^127: two digits are all of it.
+// terms, |S| < 2^127: two digits are all of it. Or to all digits of a sum, if it is whole.
 inline void add_to_stored(Term term, const Format& format, std::uint64_t* stored,
-                          const std::uint64_t* more, std::uint64_t third = 0) {
+                          const std::uint64_t* more, std::uint64_t third = 0,
+                          bool is_whole = false) {
   const SumFormat sum = sum_format(term, format);
-  if (!format.is_float) {
+  if (!format.is_float && !is_whole) {
     std::uint64_t low;
     const bool carry = __builtin_add_overflow(stored[0], more[0], &low);
     stored[0] = low;
@@ -207,7 +213,7 @@ inline void add_to_stored(Term term, const Format& format, std::uint64_t* stored
     stored[1] = high | ((stored[1] | more[1]) & kTopBit) | (third != 0 ? kTopBit : 0);
     return;
   }
-  const std::uint64_t flags = flags_of(sum, stored) | flags_of(sum, more);
+  const std::uint64_t flags = format.is_float ? flags_of(sum, stored) | flags_of(sum, more) : 0;
   if (flags != 0) return settle_flags(sum, stored, flags);
   std::uint64_t carry = 0;
   for (int i = 0; i < sum.digits; ++i) {
@@ -240,26 +246,18 @@ void add_limbs(std::uint64_t* digits, const Limbs& limbs, std::size_t count) {
   }
 }
 
-// Adds to a stored sum what `add` adds to digits.
-template <Term term, Type type, class Add>
-void with_digits(std::uint64_t* stored, Add add) {
-  if constexpr (format_of(type).is_float) {
-    add(stored);
-  } else {
-    std::uint64_t digits[3] = {};
-    add(digits);
-    add_to_stored(term, format_of(type), stored, digits, digits[2]);
-  }
-}
-
-// Where `period` sums are stored: sum j is the one at begin + j, modulo the period.
+// Where `period` sums are: sum j is the one at begin + j, modulo the period. They are whole,
+// all digits of each, or as SumSquare stores them.
 struct StoredSums {
   std::byte* first;
   std::ptrdiff_t stride;
   std::int64_t period;
+  bool are_whole;
   std::int64_t begin = 0;
 
-  StoredSums operator+(std::int64_t j) const { return {first, stride, period, begin + j}; }
+  StoredSums operator+(std::int64_t j) const {
+    return {first, stride, period, are_whole, begin + j};
+  }
 
   std::uint64_t* operator()(std::int64_t j) const {
     j += begin;
@@ -267,6 +265,18 @@ struct StoredSums {
     return reinterpret_cast<std::uint64_t*>(first + j * stride);
   }
 };
+
+// Adds to sum j what `add` adds to digits.
+template <Term term, Type type, class Add>
+void with_digits(const StoredSums& sums, std::int64_t j, Add add) {
+  if (format_of(type).is_float || sums.are_whole) {
+    add(sums(j));
+  } else {
+    std::uint64_t digits[3] = {};
+    add(digits);
+    add_to_stored(term, format_of(type), sums(j), digits, digits[2]);
+  }
+}
 
 // Adds output j of a kernel, of n, to stored sum j; returns whether it found one not exact.
 template <Term term, Type type>
@@ -278,24 +288,26 @@ bool add_outputs(const StoredSums& sums, const Limbs& limbs, std::size_t count,
       all = false;
       continue;
     }
-    with_digits<term, type>(sums(j), [&](std::uint64_t* digits) {
+    with_digits<term, type>(sums, j, [&](std::uint64_t* digits) {
       add_limbs<term, type>(digits, limbs + j, count);
     });
   }
   return !all;
 }
 
-// Adds the terms of n elements side by side to a stored sum.
+// Adds the terms of n elements side by side to stored sum j.
 template <Term term, Type type>
-void add_terms_to_stored(std::uint64_t* stored, const std::byte* data, std::int64_t n) {
+void add_terms_to_stored(const StoredSums& sums, std::int64_t j, const std::byte* data,
+                         std::int64_t n) {
   with_digits<term, type>(
-      stored, [&](std::uint64_t* digits) { add_terms<term, type>(digits, data, n); });
+      sums, j, [&](std::uint64_t* digits) { add_terms<term, type>(digits, data, n); });
 }
 
 // All this for one term and type.
 struct ExactSums {
   void (*add_terms)(std::uint64_t* digits, const std::byte* data, std::int64_t n);
-  void (*add_terms_to_stored)(std::uint64_t* stored, const std::byte* data, std::int64_t n);
+  void (*add_terms_to_stored)(const StoredSums& sums, std::int64_t j, const std::byte* data,
+                              std::int64_t n);
   void (*add_limbs)(std::uint64_t* digits, const Limbs& limbs, std::size_t count);
   bool (*add_outputs)(const StoredSums& sums, const Limbs& limbs, std::size_t count,
                       std::int64_t n);

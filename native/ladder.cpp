@@ -47,8 +47,8 @@ Method first_method(Term term, const Plan& plan, const Format& input, const Form
 }  // namespace
 
 Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
-               const Schedule& schedule, const ExactOutputs& exact_outputs,
-               std::int64_t exact_columns, const Workspaces& parts)
+               const Schedule& schedule, const ExactOutputs& exact_sums,
+               std::int64_t exact_outputs_at_once, const Workspaces& parts)
     : request_(request),
       kept_(plan.kept.innermost()),
       input_format_(format_of(request.input_type)),
@@ -60,8 +60,8 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
                     (needs_whole_sums() && !residues_are_sums(reader.memory_bytes()))),
       sums_(plan, request.term, request.input_type, method_, reader, schedule, parts),
       marks_(reader.of_marks()),
-      exact_outputs_(exact_outputs),
-      exact_columns_(exact_columns),
+      exact_sums_(exact_sums),
+      exact_outputs_at_once_(exact_outputs_at_once),
       results_(request.term, request.finish, output_format_),
       rounder_(output_format_.is_float ? &find_rounder(request.output_type) : nullptr) {
   if (counts_terms(request)) {
@@ -178,33 +178,64 @@ void Ladder::resolve_zeros(Place input, std::int64_t begin, std::int64_t end,
   }
 }
 
-// Decides the open outputs of begin..end by their exact sums: columns some at a time.
+// Decides the open outputs of begin..end by their exact sums, some at a time.
 void Ladder::resolve_open(Place input, std::int64_t begin, std::int64_t end,
                           Workspace& workspace) const {
-  if (by_rows_ || exact_columns_ == 0 || end - begin == 1) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (workspace.open[i] != kOpen) continue;
-      set_result(workspace, i,
-                 resolve(input + i * kept_.input, terms_of(workspace)[i], workspace));
-      workspace.open[i] = false;
+  const int digits = sum_format(request_.term, input_format_).digits;
+  auto* const whole = reinterpret_cast<std::uint64_t*>(workspace.part_sums());
+  for (std::int64_t from = begin; from < end; from += exact_outputs_at_once_) {
+    const std::int64_t n = std::min(exact_outputs_at_once_, end - from);
+    const Place first = input + from * kept_.input;
+    std::fill_n(whole, n * digits, 0);
+    if (n == 1) {
+      exact_sums_.add_output(first, whole, workspace);
+    } else {
+      exact_sums_.add_outputs(first, {workspace.part_sums(), 8 * digits, n, true}, n,
+                              workspace);
     }
-    return;
+    round_exact(whole, digits, from, n, workspace);
   }
-  const int digits = sum_format(request_.term, input_format_).stored_digits;
-  auto* const stored = reinterpret_cast<std::uint64_t*>(workspace.part_sums());
-  for (std::int64_t from = begin; from < end; from += exact_columns_) {
-    const std::int64_t n = std::min(exact_columns_, end - from);
-    std::fill_n(stored, n * digits, 0);
-    const StoredSums sums = {workspace.part_sums(), 8 * digits, n};
-    exact_outputs_.add_outputs(input + from * kept_.input, sums, n, workspace);
-    for (std::int64_t i = from; i < from + n; ++i) {
-      if (workspace.open[i] != kOpen) continue;
-      const std::uint64_t* const sum = stored + (i - from) * digits;
-      set_result(workspace, i,
-                 results_.of_exact_sum(input_format_, sum, digits, terms_of(workspace)[i]));
-      workspace.open[i] = false;
+}
+
+// Rounds the exact sums of n outputs, in `size` digits each: of the open ones from `from` on,
+// or of integers all.
+void Ladder::round_exact(const std::uint64_t* digits, int size, std::int64_t from,
+                         std::int64_t n, Workspace& workspace) const {
+  const SumFormat sum = sum_format(request_.term, input_format_);
+  const Terms terms = terms_of(workspace) + from;
+  std::uint8_t* const open = workspace.open + from;
+  if (!input_format_.is_float) {
+    std::fill_n(open, n, std::uint8_t{kOpen});
+    if (output_format_.is_float && terms_ <= kMaxAdditions) {
+      const Enclosures sums = workspace.sums + from;
+      for (std::int64_t i = 0; i < n; ++i) {
+        enclose(sum, digits + i * size, size, sums.hi[i], sums.lo[i], sums.bound[i]);
+      }
+      clear(Method::compensated, sums + n, kPadding);
+      auto* const results = reinterpret_cast<std::byte*>(workspace.results);
+      if (!results_.of_tile(*rounder_, sums, terms, n, results + from * output_format_.bytes,
+                            open)) {
+        return;
+      }
     }
   }
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (open[i] != kOpen) continue;
+    const std::uint64_t* const own = digits + i * size;
+    if (request_.checked) check(own, size, terms[i], from + i);
+    set_result(workspace, from + i, results_.of_exact_sum(input_format_, own, size, terms[i]));
+    open[i] = false;
+  }
+}
+
+// Throws if what becomes of an exact sum of integers, that of output i, does not fit.
+void Ladder::check(const std::uint64_t* digits, int size, std::int64_t terms,
+                   std::int64_t i) const {
+  const SumFormat sum = sum_format(request_.term, input_format_);
+  std::uint64_t whole[3] = {};
+  std::copy_n(digits, size, whole);
+  results_.finish_whole(sum, whole, size, terms);
+  if (!results_.holds(whole)) throw SumOverflow{{whole[0], whole[1], whole[2]}, i};
 }
 
 // Decides those open outputs of begin..end whose enclosures do, given powers of
@@ -227,63 +258,23 @@ void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspa
   }
 }
 
-// The result of one output of so many terms from its exact sum.
-std::uint64_t Ladder::resolve(Place input, std::int64_t terms, Workspace& workspace) const {
-  std::uint64_t digits[kMostDigits] = {};
-  exact_outputs_.add_output(input, digits, workspace);
-  if (!input_format_.is_float && !output_format_.is_float) {
-    const SumFormat sum = sum_format(request_.term, input_format_);
-    results_.finish_whole(sum, digits, 3, terms);
-    if (request_.checked && !results_.holds(digits)) {
-      throw SumOverflow{{digits[0], digits[1], digits[2]}, 0};
-    }
-    return digits[0];
-  }
-  return results_.of_exact_sum(input_format_, digits,
-                               sum_format(request_.term, input_format_).digits, terms);
-}
-
+// Sets all n outputs of a tile from their exact sums.
 void Ladder::sum_exactly(Place input, std::byte* output, std::int64_t n,
                          Workspace& workspace) const {
-  for (std::int64_t i = 0; i < n; ++i) {
-    try {
-      set_result(workspace, i,
-                 resolve(input + i * kept_.input, terms_of(workspace)[i], workspace));
-    } catch (SumOverflow& overflow) {
-      overflow.output = output - request_.output + i * kept_.output;
-      throw;
-    }
+  std::fill_n(workspace.open, n, std::uint8_t{kOpen});
+  try {
+    resolve_open(input, 0, n, workspace);
+  } catch (SumOverflow& overflow) {
+    overflow.output = output - request_.output + overflow.output * kept_.output;
+    throw;
   }
 }
 
 // Sets results from residues of integers, which are their sums where more of these counts.
 void Ladder::take_residues(std::int64_t n, Workspace& workspace) const {
-  const SumFormat sum = sum_format(request_.term, input_format_);
   const std::uint64_t* const residues = workspace.sums.residue;
   if (needs_whole_sums()) {
-    if (output_format_.is_float && terms_ <= kMaxAdditions) {
-      // Both halves are numbers of binary64.
-      const Enclosures& sums = workspace.sums;
-      for (std::int64_t i = 0; i < n; ++i) {
-        const auto residue = static_cast<std::int64_t>(residues[i]);
-        const std::int64_t high =
-            sum.is_signed ? residue >> 32 : static_cast<std::int64_t>(residues[i] >> 32);
-        sums.hi[i] = static_cast<double>(high) * 0x1p32;
-        sums.lo[i] = static_cast<double>(static_cast<std::int64_t>(residues[i] & 0xffffffff));
-        sums.bound[i] = 0;
-      }
-      auto* results = reinterpret_cast<std::byte*>(workspace.results);
-      if (!results_.of_tile(*rounder_, sums, terms_of(workspace), n, results, workspace.open)) {
-        return;
-      }
-    } else {
-      std::fill_n(workspace.open, n, std::uint8_t{kOpen});
-    }
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (!workspace.open[i]) continue;
-      set_result(workspace, i,
-                 results_.of_exact_sum(input_format_, &residues[i], 1, terms_of(workspace)[i]));
-    }
+    round_exact(residues, 1, 0, n, workspace);
   } else if (output_format_.bytes == 8) {
     std::memcpy(workspace.results, residues, n * 8);
   } else {

@@ -22,10 +22,10 @@ namespace halfulp {
 class Ladder {
  public:
   // `parts` are the workspaces of the parts of a tile; all workspaces have room for so many
-  // `exact_columns`.
+  // outputs that are summed exactly at once.
   Ladder(const Plan& plan, const Request& request, const Reader& reader,
-         const Schedule& schedule, const ExactOutputs& exact_outputs,
-         std::int64_t exact_columns, const Workspaces& parts);
+         const Schedule& schedule, const ExactOutputs& exact_sums,
+         std::int64_t exact_outputs_at_once, const Workspaces& parts);
 
   // Whether each output has a number of terms of its own, which its result depends on.
   static bool counts_terms(const Request& request);
@@ -43,10 +43,12 @@ class Ladder {
   template <class Unit>
   void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
               Unit unit) const;
-  std::uint64_t resolve(Place input, std::int64_t terms, Workspace& workspace) const;
   bool needs_whole_sums() const;
   void resolve_open(Place input, std::int64_t begin, std::int64_t end,
                     Workspace& workspace) const;
+  void round_exact(const std::uint64_t* digits, int size, std::int64_t from, std::int64_t n,
+                   Workspace& workspace) const;
+  void check(const std::uint64_t* digits, int size, std::int64_t terms, std::int64_t i) const;
   void resolve_zeros(Place input, std::int64_t begin, std::int64_t end,
                      Workspace& workspace) const;
   bool residues_are_sums(std::int64_t memory_bytes) const;
@@ -66,8 +68,8 @@ class Ladder {
   const TileSums sums_;
   const Reader marks_;
   std::optional<TileSums> counts_;  // if each output has its own, of marks_
-  const ExactOutputs& exact_outputs_;
-  const std::int64_t exact_columns_;
+  const ExactOutputs& exact_sums_;
+  const std::int64_t exact_outputs_at_once_;
   const Results results_;
   const Rounder* const rounder_;  // of float outputs
 };

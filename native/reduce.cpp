@@ -23,16 +23,24 @@ constexpr std::ptrdiff_t kNearBytes = 64;
 // A call of more elements is long: it takes up to 50 nanoseconds for each.
 constexpr double kLongElements = 1 << 22;
 
-// Columns that are summed exactly at once, if their sums may cancel: many of them may do so.
-// They take up to half of a worker's share.
-std::int64_t exact_columns(const Plan& plan, const Request& request, std::int64_t workers) {
+// What an output takes that is summed exactly with others.
+std::int64_t exact_bytes(const Plan& plan, const Request& request) {
+  const SumFormat sum = sum_format(request.term, format_of(request.input_type));
+  const bool by_rows = plan.layout == Layout::rows;
+  return (by_rows ? 0 : Workspace::bytes_per_exact_column()) + 8 * sum.digits;
+}
+
+// Outputs that are summed exactly at once: many columns if all may be, or have to be; few rows,
+// which a kernel takes one by one. They take up to half of a worker's share.
+std::int64_t exact_outputs_at_once(const Plan& plan, const Request& request,
+                                   std::int64_t workers) {
   const Format& format = format_of(request.input_type);
   const bool cancels = facts_of(request.term).is_signed && format.is_float;
-  if (plan.layout == Layout::rows || request.adds || !cancels) return 0;
-  const std::int64_t each =
-      Workspace::bytes_per_exact_column() + 8 * sum_format(request.term, format).stored_digits;
   const std::int64_t share = (kMostScratch / workers - kPackBytes) / 2;
-  return std::max<std::int64_t>(64, std::min<std::int64_t>(256, share / each / 64 * 64));
+  const std::int64_t room = share / exact_bytes(plan, request) / 64 * 64;
+  const std::int64_t wanted =
+      plan.layout == Layout::rows ? 16 : (!format.is_float ? 512 : (cancels ? 256 : 64));
+  return std::min({std::max<std::int64_t>(64, room), wanted, plan.kept.innermost().count});
 }
 
 // Outputs of a tile, at most: wide enough to read whole pages of a row; no wider than needed,
@@ -44,9 +52,9 @@ std::int64_t widest_tile(const Plan& plan, const Request& request, std::int64_t 
   const std::int64_t wanted =
       request.adds ? kExactBlockBytes / exact_rows_of(request.input_type) / bytes
                    : (few_rows ? 8192 / bytes : static_cast<std::int64_t>(kTile));
-  const std::int64_t exact = exact_columns(plan, request, workers);
+  const std::int64_t exact = request.adds ? 0 : exact_outputs_at_once(plan, request, workers);
   const std::int64_t share =
-      kMostScratch / workers - kPackBytes - (exact > 0 ? exact * 400 : 0);
+      kMostScratch / workers - kPackBytes - exact * exact_bytes(plan, request);
   const std::int64_t room = share / Workspace::bytes_per_output(request.adds) / 64 * 64;
   return std::max(kSmallestTile, std::min(wanted, room));
 }
@@ -66,7 +74,7 @@ class Call {
       std::byte* output = request_.output + tile.output;
       if (request_.adds) {
         copy_sums_before(tile);
-        const StoredSums sums = {output, kept_.output, tile.outputs};
+        const StoredSums sums = {output, kept_.output, tile.outputs, false};
         exact_outputs_.add_outputs(input, sums, tile.outputs, workspace);
       } else {
         ladder_.climb(input, output, tile.outputs, workspace);
@@ -81,11 +89,10 @@ class Call {
         reader_(plan, request.input,
                 {request.input_type, request.byte_swapped, request.small, request.counted}),
         schedule_(plan, workers, widest_tile(plan, request, workers), executor, request.watch),
-        exact_columns_(exact_columns(plan, request, workers)),
+        at_once_(exact_outputs_at_once(plan, request, workers)),
         exact_outputs_(plan, request.term, request.input_type, request.adds, reader_, schedule_,
                        part_workspaces_),
-        ladder_(plan, request, reader_, schedule_, exact_outputs_, exact_columns_,
-                part_workspaces_) {
+        ladder_(plan, request, reader_, schedule_, exact_outputs_, at_once_, part_workspaces_) {
     // All memory is had before anything is written: a call is done whole or not at all.
     workspaces_ = workspaces_for(plan, schedule_.workers(), false);
     if (schedule_.parts() > 1) {
@@ -107,9 +114,9 @@ class Call {
         by_columns || !reader_.in_place(reduced.input) || reader_.joins(plan.reduced, kept_, 1);
     needs.reshaped = !adds && by_columns && reader_.reshapes(columns);
     const SumFormat sum = sum_format(request_.term, format_of(request_.input_type));
-    needs.exact_columns = exact_columns_;
-    const std::int64_t sums = adds && of_parts ? schedule_.tile() : exact_columns_;
-    needs.part_bytes = sums * 8 * sum.stored_digits;
+    needs.exact_columns = by_columns && !adds ? at_once_ : 0;
+    needs.part_bytes = adds ? (of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0)
+                            : at_once_ * 8 * sum.digits;
     needs.counts = !adds && Ladder::counts_terms(request_);
     const std::int64_t tile = schedule_.tile();
     Workspaces workspaces(count);
@@ -133,7 +140,7 @@ class Call {
   const Loop& kept_;
   const Reader reader_;
   const Schedule schedule_;
-  const std::int64_t exact_columns_;
+  const std::int64_t at_once_;  // outputs summed exactly
   const ExactOutputs exact_outputs_;
   const Ladder ladder_;
   Workspaces workspaces_;

@@ -51,7 +51,34 @@ struct Terms {
   std::int64_t operator[](std::int64_t i) const {
     return own ? static_cast<std::int64_t>(own[i]) : all;
   }
+  Terms operator+(std::ptrdiff_t i) const { return {all, own ? own + i : nullptr}; }
 };
+
+// Makes an enclosure, as of one output, of a sum of integers in at most three digits.
+inline void enclose(const SumFormat& sum, const std::uint64_t* digits, int size, double& hi,
+                    double& lo, double& bound) {
+  // Digits above the others that go on with the sign say nothing more than that.
+  const std::uint64_t above = is_negative(sum, digits, size) ? ~std::uint64_t{0} : 0;
+  while (size > 1 && digits[size - 1] == above) --size;
+  hi = lo = bound = 0;
+  constexpr double kUnits[] = {1, 0x1p64, 0x1p128};
+  for (int i = size - 1; i >= 0; --i) {
+    // Both halves are numbers of binary64.
+    const bool has_sign = i == size - 1 && above != 0;
+    const auto low = static_cast<std::int64_t>(digits[i] & 0xffffffff);
+    const auto high =
+        static_cast<std::int64_t>(digits[i] >> 32) - (has_sign ? std::int64_t{1} << 32 : 0);
+    const double upper = static_cast<double>(high) * 0x1p32 * kUnits[i];
+    const double lower = static_cast<double>(low) * kUnits[i];
+    if (size == 1) {
+      hi = upper;
+      lo = lower;
+    } else {
+      accumulate(hi, lo, bound, upper, 0.0, 0.0);
+      accumulate(hi, lo, bound, lower, 0.0, 0.0);
+    }
+  }
+}
 
 // How sums become results of one type.
 class Results {

@@ -23,8 +23,8 @@ class Workspace {
     bool adds;                // terms are added to exact sums, and nothing is rounded
     bool packed;              // elements are copied before they are read
     bool reshaped;            // a matrix is reshaped to one of kReshapedColumns
-    std::int64_t part_bytes;  // for the exact sums of a part
-    // Sums of signed terms, which may cancel: so many columns are summed exactly at once.
+    std::int64_t part_bytes;  // for exact sums, of a part or of a few outputs
+    // So many columns are summed exactly at once.
     std::int64_t exact_columns = 0;
     bool counts = false;  // how many elements count is asked of each output
   };
@@ -57,9 +57,9 @@ class Workspace {
       reshaped_ = std::make_unique<Workspace>(
           kReshapedColumns, Needs{needs.layout, needs.adds, needs.packed, false, 0}, watch);
     }
+    part_sums_ = next;
+    next += needs.part_bytes;
     if (needs.adds || both) {
-      part_sums_ = next;
-      next += needs.part_bytes;
       const auto take_exact = [&](auto*& array) {
         array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(next);
         next += exact * sizeof *array;
@@ -94,7 +94,7 @@ class Workspace {
 
   void* scratch() { return scratch_; }           // of a kernel
   std::byte* packed() { return packed_; }        // copies of elements
-  std::byte* part_sums() { return part_sums_; }  // exact ones, of a part or of a few columns
+  std::byte* part_sums() { return part_sums_; }  // exact ones, of a part or of a few outputs
   Workspace& reshaped() { return *reshaped_; }
 
   Pace pace;
@@ -120,7 +120,7 @@ class Workspace {
   std::unique_ptr<Workspace> reshaped_;
   std::byte* packed_;
   std::byte* scratch_;
-  std::byte* part_sums_ = nullptr;
+  std::byte* part_sums_;
 };
 
 // One for each worker.

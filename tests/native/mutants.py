@@ -181,7 +181,7 @@ MUTANTS = [
       "(Wide)((Integers)x ^ sign);", "sizes of numbers below 0 are one too small"),
     M("kernels/term_vectors.h", "return x & 0xffffffff;", "return x;",
       "a magnitude has its neighbour beside it"),
-    M("ladder.cpp", "    results_.finish_whole(sum, digits, 3, terms);\n", "",
+    M("ladder.cpp", "  results_.finish_whole(sum, whole, size, terms);\n", "",
       "a checked sum of integers is not finished"),
     # Folds.
     M("kernels/folds.h", "(Integers)(a[0] <= head + head)", "~Integers{}",
@@ -302,6 +302,11 @@ MUTANTS = [
     M("results.h", "return of_sum(sum, digits, size, terms);",
       "return of_sum(sum, digits, 1, terms);",
       "integers lose digits that floats need"),
+    M("exact_sum.h", "digits[2] += carries;", "",
+      "terms of integers carry nothing beyond 128 bits"),
+    M("exact_outputs.cpp", "sums(i), more(i), 0, sums.are_whole);",
+      "sums(i), more(i), 0, false);",
+      "parts of whole sums of integers are joined modulo 2^127"),
     M("pack.h", "return byte != 0;", "return byte;", "true is another number than 1"),
     # Masks.
     M("pack.h", "x &= static_cast<T>(says ^ none);", "", "what does not count counts"),
@@ -322,8 +327,7 @@ MUTANTS = [
       "of joined rows only the last count"),
     M("schedule.cpp", "const StandardModes modes;", "",
       "rounding is what the caller chose"),
-    M("ladder.cpp", "digits[1] != above || digits[2] != above ||",
-      "digits[1] != above ||",
+    M("results.h", "digits[1] == above && digits[2] == above &&", "digits[1] == above &&",
       "a checked sum above 2^128 fits"),
     M("sum.cpp", "own.sums.hi[j] = sums.hi[j % matrix.columns];",
       "own.sums.hi[j] = 0;",
@@ -382,7 +386,7 @@ MUTANTS = [
       "terms have no sign"),
     M("results.h", "is_point ? finished.width : 0x1p-1074;", "finished.width;",
       "the mean of a sum below 0 that underflows is 0 with no sign"),
-    M("ladder.cpp", "sum.is_signed ? residue >> 32", "false ? residue >> 32",
+    M("results.h", "i == size - 1 && above != 0;", "false;",
       "a residue below 0 is a sum above 2^63"),
     M("results.h", "if (negative) negate(digits, size);\n    with_finish",
       "with_finish", "the mean of integers below 0 is that of two's complement"),
@@ -401,7 +405,7 @@ MUTANTS = [
     M("ladder.cpp", "(is_signed ? 63 : 64) - bits", "64 - bits",
       "a signed residue may not be its sum",
       survives="2^32 terms take minutes"),
-    M("ladder.cpp", "negative && output_format_.is_signed ?", "false ?",
+    M("results.h", "format_.is_signed && digits[2] >> 63 != 0;", "false;",
       "a checked sum below 0 never fits"),
 ]  # fmt: skip
 
