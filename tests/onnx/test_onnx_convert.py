@@ -22,7 +22,16 @@ from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.rewrite import version_steps
 from halfulp.onnx.rewrite.convert import convert
 from halfulp.onnx.run.equivalence import compare_models
-from halfulp.reductions import SUM_SQUARE
+from halfulp.reductions import (
+    BY_OPERATOR,
+    L1,
+    L2,
+    MEAN,
+    REDUCTIONS,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+)
 from onnx_models import (
     DTYPES,
     function,
@@ -36,7 +45,7 @@ from seed import SEED
 
 NEWEST = onnx.defs.onnx_opset_version()
 
-# One for each version of the operator, and what If, Loop and Scan need is there too.
+# One for each version of an operator, and what If, Loop and Scan need is there too.
 OPSETS = [10, 11, 13, 18]
 PAIRS = [pair for pair in itertools.product(OPSETS, repeat=2) if pair[0] != pair[1]]
 
@@ -76,8 +85,8 @@ AXES = [[], [1], [-1], [0, 1], [1, -1, 1]]
 
 
 def reduces(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """Every ReduceSumSquare, nested ones and those of functions too."""
-    return [node for node in every_node(proto) if node.op_type == "ReduceSumSquare"]
+    """Every node that reduces, nested ones and those of functions too."""
+    return [node for node in every_node(proto) if node.op_type in BY_OPERATOR]
 
 
 def every_node(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -91,9 +100,10 @@ def placed(
     *,
     axes: Any = None,
     form: str = "absent",
+    row: Reduction = SUM_SQUARE,
     **attributes: int | None,
 ) -> onnx.ModelProto:
-    """A model with the operator somewhere, its axes in one of their forms."""
+    """A model with an operator somewhere, its axes in one of their forms."""
     used = [
         function(body, head=head, opset=opset)
         for head, body in FUNCTIONS.items()
@@ -102,6 +112,7 @@ def placed(
     text = f"{INPUTS} => (float y) {{ {PLACES[place]} }}"
     proto = model(text, *used, opset=opset)
     for node in reduces(proto):
+        node.op_type = row.operator
         for name, value in attributes.items():
             if value is not None:
                 node.attribute.add(name=name, type="INT", i=value)
@@ -148,49 +159,83 @@ def converted(proto: onnx.ModelProto, target: int) -> onnx.ModelProto:
     return result
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_every_pair_keeps_every_bit(old: int, new: int, place: str) -> None:
-    noops = [None, 1] if old == 18 else [None]
+# Each row with each pair, and each in each place.
+EVERY = [
+    (old, new, place, REDUCTIONS[(i + j) % len(REDUCTIONS)])
+    for i, (old, new) in enumerate(PAIRS)
+    for j, place in enumerate(PLACES)
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "row"),
+    EVERY,
+    ids=[f"{old}-{new}-{place}-{row.name}" for old, new, place, row in EVERY],
+)
+def test_every_pair_keeps_every_bit(
+    old: int, new: int, place: str, row: Reduction
+) -> None:
+    was, becomes = row.version_for(old), row.version_for(new)
+    by_input = was.axes == "input"
+    noops = [None, 1] if was.noop_with_empty_axes else [None]
     for axes, keepdims, noop in itertools.product(AXES, [None, 0], noops):
-        forms = ["const", "node"] if old == 18 else ["attr"]
+        forms = ["const", "node"] if by_input else ["attr"]
         if not axes:
-            forms += ["absent", "empty name"] if old == 18 else ["absent"]
+            forms += ["absent", "empty name"] if by_input else ["absent"]
         for form in forms:
             proto = placed(
                 place,
                 old,
                 axes=axes,
                 form=form,
+                row=row,
                 keepdims=keepdims,
                 noop_with_empty_axes=noop,
             )
             result = converted(proto, new)
             assert_same_bits(run(result), run(proto))
-            squares = noop == 1 and not axes
-            assert bool(reduces(result)) is not squares
-            if new == 18:
+            alone = noop == 1 and not axes and becomes.axes == "attribute"
+            assert bool(reduces(result)) is not alone
+            if becomes.axes == "input":
                 back = converted(result, old)
                 assert_same_bits(run(back), run(proto))
 
 
-@pytest.mark.parametrize(("old", "new"), [(1, 18), (7, 28), (18, 7), (17, 1), (21, 13)])
-def test_opsets_between_the_versions(old: int, new: int) -> None:
-    form = "const" if SUM_SQUARE.version_for(old).since == 18 else "attr"
-    proto = placed("main", old, axes=[1], form=form)
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("old", "new"), [(1, 18), (7, 28), (18, 7), (17, 1), (21, 13), (12, 16), (16, 12)]
+)
+def test_opsets_between_the_versions(old: int, new: int, row: Reduction) -> None:
+    form = "const" if row.version_for(old).axes == "input" else "attr"
+    proto = placed("main", old, axes=[1], form=form, row=row)
     assert_same_bits(run(converted(proto, new)), run(proto))
 
 
-@pytest.mark.parametrize("type_name", DTYPES)
-@pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_every_type_is_converted_or_refused(old: int, new: int, type_name: str) -> None:
+# Each row with each pair, and each with each type.
+TYPED = [
+    (old, new, name, REDUCTIONS[(i + j) % len(REDUCTIONS)])
+    for i, (old, new) in enumerate(PAIRS)
+    for j, name in enumerate(DTYPES)
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "type_name", "row"),
+    TYPED,
+    ids=[f"{old}-{new}-{name}-{row.name}" for old, new, name, row in TYPED],
+)
+def test_every_type_is_converted_or_refused(
+    old: int, new: int, type_name: str, row: Reduction
+) -> None:
     data = np.array([[1, 2, 3], [4, 5, 250]]).astype(DTYPES[type_name])
-    form = "const" if old == 18 else "attr"
-    if type_name == "bfloat16" and old < 13:
+    form = "const" if row.version_for(old).axes == "input" else "attr"
+    if type_name not in row.version_for(old).types:
         return
-    proto, feeds = reduce_model(data, opset=old, axes=[1], axes_form=form)
-    if type_name == "bfloat16" and new < 13:
-        version = SUM_SQUARE.version_for(new)
+    proto, feeds = reduce_model(
+        data, opset=old, axes=[1], axes_form=form, operator=row.operator
+    )
+    version = row.version_for(new)
+    if type_name not in version.types:
         message = rf"'reduced'.* bfloat16, not .* {version}; allowed: float16"
         with pytest.raises(halfulp.UnsupportedTypeError, match=message):
             convert_opset(proto, new)
@@ -199,54 +244,90 @@ def test_every_type_is_converted_or_refused(old: int, new: int, type_name: str) 
     assert_same_bits(run_model(convert_opset(proto, new), feeds)["reduced"], want)
 
 
+# What an element alone becomes, where no axis is reduced.
+ALONE = {SUM_SQUARE: "Mul", SUM: "Identity", MEAN: "Identity", L1: "Abs", L2: "Abs"}
+
+
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
 @pytest.mark.parametrize("type_name", DTYPES)
-def test_squares_alone_have_the_same_bits(
-    type_name: str, rng: np.random.Generator
+def test_elements_alone_have_the_same_bits(
+    type_name: str, row: Reduction, rng: np.random.Generator
 ) -> None:
-    dtype = DTYPES[type_name]
+    dtype, opset = DTYPES[type_name], row.axes_input_since - 1
+    if type_name not in row.version_for(opset).types:
+        return
     bits = rng.integers(0, 256, 4000 * dtype.itemsize, np.uint8)
     data = bits.view(dtype)
-    opset = 13
-    proto, feeds = reduce_model(data, axes_form="absent", noop_with_empty_axes=1)
+    if dtype.kind == "i":
+        data[0] = np.iinfo(dtype).min
+    proto, feeds = reduce_model(
+        data, axes_form="absent", noop_with_empty_axes=1, operator=row.operator
+    )
     result = convert_opset(proto, opset)
-    assert [node.op_type for node in result.graph.node] == ["Mul"]
+    assert [node.op_type for node in result.graph.node] == [ALONE[row]]
     got = run_model(result, feeds)["reduced"]
     want = run_model(proto, feeds)["reduced"]
     numbers = ~np.isnan(want) if want.dtype.kind not in "iu" else np.full(4000, True)
     assert_same_bits(got[numbers], want[numbers])
-    assert np.isnan(got[~numbers]).all()
+    with np.errstate(invalid="ignore"):  # of signaling ones
+        assert np.isnan(got[~numbers]).all()
 
 
-def test_squares_alone_need_a_mul_of_the_type() -> None:
-    """Mul-1 and Mul-6 take fewer types than ReduceSumSquare-1."""
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+def test_elements_alone_need_an_operator_of_the_type(row: Reduction) -> None:
+    """Mul-1, Mul-6 and Abs-1 take fewer types than what reduces."""
     data = np.array([[1, 2]], np.int64)
-    proto, feeds = reduce_model(data, axes_form="absent", noop_with_empty_axes=1)
-    assert_same_bits(run_model(convert_opset(proto, 6), feeds)["reduced"], data * data)
-    with pytest.raises(halfulp.UnsupportedTypeError, match=r"int64\), not .* in Mul-1"):
+    proto, feeds = reduce_model(
+        data, axes_form="absent", noop_with_empty_axes=1, operator=row.operator
+    )
+    want = run_model(proto, feeds)["reduced"]
+    assert_same_bits(run_model(convert_opset(proto, 6), feeds)["reduced"], want)
+    if ALONE[row] == "Identity":
+        assert_same_bits(run_model(convert_opset(proto, 5), feeds)["reduced"], want)
+        return
+    message = rf"int64\), not .* in {ALONE[row]}-1"
+    with pytest.raises(halfulp.UnsupportedTypeError, match=message):
         convert_opset(proto, 5)
 
 
-@pytest.mark.parametrize("place", ["main", "if", "loop"])
-@pytest.mark.parametrize("form", ["input", "default"])
-@pytest.mark.parametrize("new", [13, 17])
+# What axes of run time make of a node from 13 to 17.
+SPELLED = {SUM_SQUARE: ["Mul", "ReduceSum"], L1: ["Abs", "ReduceSum"]}
+SPELLED[L2] = [*SPELLED[SUM_SQUARE], "Sqrt"]
+
+
+@pytest.mark.parametrize("row", SPELLED, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("place", "form", "new"),
+    [("main", "input", 13), ("if", "default", 17), ("loop", "input", 17)],
+)
 @pytest.mark.parametrize("noop", [None, 0, 1])
 @pytest.mark.parametrize("keepdims", [None, 0])
-def test_axes_of_run_time_become_mul_and_reduce_sum(
-    place: str, form: str, new: int, noop: int | None, keepdims: int | None
+def test_axes_of_run_time_become_a_term_and_reduce_sum(
+    place: str,
+    form: str,
+    new: int,
+    noop: int | None,
+    keepdims: int | None,
+    row: Reduction,
 ) -> None:
     proto = placed(
         place,
         18,
         axes=[1],
         form=form,
+        row=row,
         keepdims=keepdims,
         noop_with_empty_axes=noop,
     )
     result = converted(proto, new)
-    names = [n.op_type for n in every_node(result) if n.op_type.startswith(("M", "R"))]
-    assert names == ["Mul", "ReduceSum"] * (2 if place == "if" else 1)
+    names = [
+        node.op_type
+        for node in every_node(result)
+        if node.op_type not in ("If", "Loop", "Identity")
+    ]
+    assert names == SPELLED[row] * (2 if place == "if" else 1)
     # Small integers: whoever adds them, and in whatever order, the bits are the same.
-    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    x = np.arange(-12, 12, dtype=np.float32).reshape(2, 3, 4)
     for axes in ([1], [0, -1], []):
         more = {"axes": np.array(axes, np.int64), "x": x}
         assert_same_bits(run(result, **more), run(proto, **more))
@@ -254,13 +335,65 @@ def test_axes_of_run_time_become_mul_and_reduce_sum(
         assert_same_bits(run(result, x=x), run(proto, x=x))
 
 
-@pytest.mark.parametrize("new", [1, 10, 11, 12])
+@pytest.mark.parametrize("type_name", DTYPES)
+def test_axes_of_run_time_of_every_type(type_name: str) -> None:
+    least = 0 if "uint" in type_name else -5
+    data = np.arange(least, least + 12).astype(DTYPES[type_name]).reshape(3, 4)
+    for row in SPELLED:
+        proto, feeds = reduce_model(
+            data, axes=[1], axes_form="input", operator=row.operator
+        )
+        result = convert_opset(proto, 13)
+        cast = row is L2 and "int" in type_name
+        names = [node.op_type for node in result.graph.node]
+        assert names == SPELLED[row][:2] + (
+            ["Cast", "Sqrt", "Cast"] if cast else SPELLED[row][2:]
+        )
+        got = run_model(result, feeds)["reduced"]
+        assert_same_bits(got, run_model(proto, feeds)["reduced"])
+
+
+NO_BODY = r"\(ONNX has no function body for ReduceMean\); allowed: from opset 18 on"
+
+
 @pytest.mark.parametrize("form", ["input", "default"])
-def test_axes_of_run_time_have_no_form_below_13(new: int, form: str) -> None:
-    proto = placed("if", 18, axes=[1], form=form)
-    message = rf"then_branch > node #0 .*ReduceSumSquare-18.*axes are known only.* {new};"
-    with pytest.raises(halfulp.ModelError, match=message):
+@pytest.mark.parametrize(
+    ("row", "old", "new", "words"),
+    [
+        *(
+            (row, 18, new, f"in opset {new}; allowed: from opset 13 on, or a constant")
+            for row in SPELLED
+            for new in (10, 12)
+        ),
+        (SUM, 18, 12, "in opset 12; allowed: from opset 13 on, or a constant"),
+        (SUM, 13, 11, "in opset 11; allowed: from opset 13 on, or a constant"),
+        (MEAN, 18, 12, "in opset 12; allowed: from opset 18 on, or a constant"),
+        (MEAN, 18, 13, NO_BODY),
+        (MEAN, 18, 17, NO_BODY),
+    ],
+)
+def test_axes_of_run_time_may_have_no_form(
+    row: Reduction, old: int, new: int, words: str, form: str
+) -> None:
+    proto = placed("if", old, axes=[1], form=form, row=row)
+    message = rf"then_branch > node #0 .*{row.version_for(old)}.*axes are known only"
+    with pytest.raises(halfulp.ModelError, match=rf"{message}.* has no form .*{words}"):
         convert_opset(proto, new)
+
+
+def test_a_root_of_an_unknown_type_needs_cast_like() -> None:
+    norm = function("b = ReduceL2(a, k)", head="norm (a, k) => (b)", opset=18)
+    proto = model("(int64[2] x, int64[K] axes) => (y) { y = f.norm(x, axes) }", norm)
+    result = convert_opset(proto, 15)
+    assert [node.op_type for node in result.functions[0].node][-1] == "CastLike"
+    feeds = {"x": np.array([-3, 4]), "axes": np.array([0])}
+    assert_same_bits(run_model(result, feeds)["y"], np.array([5]))
+    message = (
+        r"opset 14 \(the type is unknown, and opset 14 has no CastLike\); allowed: from "
+        "opset 15 on"
+    )
+    with pytest.raises(halfulp.ModelError, match=message):
+        convert_opset(proto, 14)
 
 
 def test_axes_that_others_use_survive() -> None:
@@ -708,15 +841,19 @@ def test_axes_out_of_range_are_an_error_before_anything() -> None:
 def test_random_models_keep_every_bit_there_and_back(data: Any) -> None:
     old = data.draw(st.sampled_from([10, 11, 13, 17, 18, NEWEST]))
     new = data.draw(st.sampled_from([10, 11, 13, 17, 18, NEWEST]))
-    forms = ["const", "node", "absent", "empty name"] if old >= 18 else ["attr", "absent"]
+    row = data.draw(st.sampled_from(REDUCTIONS))
+    version = row.version_for(old)
+    by_input = version.axes == "input"
+    forms = ["const", "node", "absent", "empty name"] if by_input else ["attr", "absent"]
     proto = placed(
         data.draw(st.sampled_from(list(PLACES))),
         old,
         axes=data.draw(st.lists(st.integers(-2, 1), max_size=3)),
         form=data.draw(st.sampled_from(forms)),
+        row=row,
         keepdims=data.draw(st.sampled_from([None, 0, 1])),
         noop_with_empty_axes=data.draw(st.sampled_from([None, 0, 1]))
-        if old >= 18
+        if version.noop_with_empty_axes
         else None,
     )
     there = converted(proto, new)
@@ -875,7 +1012,7 @@ def test_the_command_says_what_is_rounded_otherwise(
 ) -> None:
     assert main(["convert", "runtime.onnx", "--opset", "13", "-o", "out.onnx"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "warning: squares and sums of 1 are rounded by the runtime now"
+    assert lines[-1] == "warning: terms and sums of 1 are rounded by the runtime now"
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,9 @@ def convert(
 ) -> None:
     """Convert a model to another opset, with the same meaning.
 
-    Every ReduceSumSquare takes the form of its new version. Axes that are known
-    only when the model runs become Mul and ReduceSum below opset 18.
+    Every node that reduces takes the form of its new version. Where axes that are
+    known only when the model runs have none, norms and sums of squares become
+    ReduceSum and what they add.
 
     Example:  halfulp convert model.onnx --opset 13 -o model13.onnx --verify
     """
@@ -77,5 +78,5 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"warning: {warning}"
     rounded = sum(not change["exact"] for change in facts["changes"])
     if rounded:
-        yield f"warning: squares and sums of {rounded} are rounded by the runtime now"
+        yield f"warning: terms and sums of {rounded} are rounded by the runtime now"
     yield from saved_lines(facts)

@@ -42,10 +42,11 @@ def fuse(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Make one ReduceSumSquare of each sum of squares in a model.
+    """Make one node of each sum of squares, L1 and L2 norm in a model.
 
-    A sum of squares is a ReduceSum of Mul(x, x) or Pow(x, 2). A table says what
-    was fused, and what was not and why.
+    ReduceSum of Mul(x, x) or Pow(x, 2) becomes ReduceSumSquare, ReduceSum of
+    Abs(x) ReduceL1, and Sqrt of a sum of squares ReduceL2. A table says what was
+    fused, and what was not and why.
 
     Example:  halfulp fuse model.onnx -o fused.onnx
     """
@@ -61,7 +62,11 @@ def expand(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Make Mul and ReduceSum of each ReduceSumSquare in a model.
+    """Make ReduceSum and other nodes of each norm and sum of squares in a model.
+
+    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, ReduceL2
+    Mul, ReduceSum and Sqrt. A table says what was expanded, and what was not and
+    why.
 
     Example:  halfulp expand model.onnx -o expanded.onnx
     """
@@ -82,7 +87,7 @@ def _rewrite(
     source = open_source(path, output)
     model, report = rewritten(source)
     facts = {"output": str(output), **report.as_dict()}
-    # Squares and sums are rounded otherwise where they are two nodes.
+    # Terms and sums are rounded otherwise where they are nodes of their own.
     save(facts, path, output, (source, model), not report.done if verify else None)
     if as_json:
         print(json.dumps(facts))

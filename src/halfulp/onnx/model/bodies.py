@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto
+from onnx import FunctionProto, GraphProto
 
 from halfulp.onnx.model.nodes import constant, subgraphs
 
@@ -64,17 +64,18 @@ def value_names(body: Body) -> Iterator[str]:
 
 
 class FreshNames:
-    """Makes names that differ from all that are taken.
+    """Makes names that no value and no node of a body has, nor any nested there.
 
     Parameters
     ----------
-    taken : iterable of str
+    body : Body
     separator : str
-        Between a name that is taken and a number.
+        Between a name and what tells it from others.
     """
 
-    def __init__(self, taken: Iterable[str], separator: str) -> None:
-        self._taken = set(taken)
+    def __init__(self, body: Body, separator: str) -> None:
+        self._taken = set(value_names(body))
+        self._taken.update(node.name for each in bodies(body) for node in each.node)
         self._separator = separator
         # By name wanted, the last number tried: the same may be wanted often.
         self._last: dict[str, int] = {}
@@ -87,6 +88,10 @@ class FreshNames:
             name = f"{wanted}{self._separator}{self._last[wanted]}"
         self._taken.add(name)
         return name
+
+    def derived(self, name: str, noun: str) -> str:
+        """Return a fresh name for the `noun` of what is called `name`."""
+        return self.fresh(f"{name}{self._separator}{noun}")
 
 
 def replace(field: Any, new: Sequence[Any]) -> None:
@@ -128,12 +133,3 @@ def remove_unread_constants(body: Body, names: set[str]) -> None:
     if isinstance(body, GraphProto):
         remove(body.initializer, unread, name_of)
     forget_values(body, unread)
-
-
-def fresh_names(model: ModelProto) -> FreshNames:
-    """Return what makes names that no value and no node of `model` has."""
-    taken: set[str] = set()
-    for body in (model.graph, *model.functions):
-        taken.update(value_names(body))
-        taken.update(node.name for each in bodies(body) for node in each.node)
-    return FreshNames(taken, ".")

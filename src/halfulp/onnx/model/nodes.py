@@ -43,6 +43,15 @@ def drop_attribute(node: NodeProto, name: str) -> None:
             del node.attribute[i]
 
 
+def become(node: NodeProto, other: NodeProto) -> None:
+    """Let `node` do what `other` of its domain does; all else stays its own."""
+    node.op_type = other.op_type
+    for own, its in ((node.input, other.input), (node.attribute, other.attribute)):
+        kept = list(its)
+        del own[:]
+        own.extend(kept)
+
+
 def labelled(nodes: Iterable[NodeProto], path: str) -> Iterator[tuple[str, NodeProto]]:
     """Yield each node after the path that names it; no two nodes have the same."""
     names = set()

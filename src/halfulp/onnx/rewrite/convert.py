@@ -35,10 +35,11 @@ def convert_opset(
 ) -> ModelProto:
     """Return a model that means in opset `target` what the one given means in its own.
 
-    Every ReduceSumSquare gets the form of its new version, in nested graphs and
-    functions too. Other operators go through onnx's version converter, each node by
-    itself; one whose version is the same in both opsets, or differs in the types it
-    allows only, stays as it is. Names of inputs, outputs and nodes stay.
+    Every node that reduces (ReduceSum, ReduceMean, ReduceL1, ReduceL2 and
+    ReduceSumSquare) gets the form of its new version, in nested graphs and functions
+    too. Other operators go through onnx's version converter, each node by itself; one
+    whose version is the same in both opsets, or differs in the types it allows only,
+    stays as it is. Names of inputs, outputs and nodes stay.
 
     Parameters
     ----------
@@ -64,19 +65,22 @@ def convert_opset(
         node, operator and versions.
     UnsupportedTypeError, AxesError, ArgumentError
         If a node has types that its new version does not take, as bfloat16 before
-        13, or a ReduceSumSquare breaks the rules of its version.
+        13, or a node that reduces breaks the rules of its version.
 
     Notes
     -----
     Results stay the same bit for bit, with two exceptions.
 
-    Axes that are known only when the model runs have no form before opset 18. From
-    13 to 17 the node becomes Mul and ReduceSum, whose roundings are those of
-    whatever runs them; below 13 that is an error. An input with an initializer is
-    such a case: a caller may override it.
+    Axes that are known only when the model runs have no form where axes are an
+    attribute: before opset 13 in ReduceSum, before 18 in the others. From 13 to 17
+    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, and ReduceL2
+    Mul, ReduceSum and Sqrt, whose roundings are those of whatever runs them; see
+    `expand`. All else is an error. An input with an initializer is such a case: a
+    caller may override it.
 
-    With ``noop_with_empty_axes`` and no axes the node becomes ``Mul(x, x)``. A
-    square rounded once is the same in both, but a NaN may keep its sign and payload.
+    With ``noop_with_empty_axes`` and no axes the node becomes ``Mul(x, x)``, ``Abs(x)``
+    or ``Identity(x)``. A square rounded once is the same in both, but a NaN may keep
+    its sign and payload.
 
     Negative axes become non-negative ones below opset 11, which does not promise
     them, where the rank is known. A type that is not known beforehand is not checked.

@@ -21,7 +21,6 @@ from halfulp.onnx.model.bodies import (
     reads,
     remove,
     replace,
-    value_names,
 )
 from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
@@ -41,10 +40,16 @@ from halfulp.onnx.model.reduce_nodes import (
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.rewrite.convert_other import adapt_node
-from halfulp.onnx.rewrite.convert_reduction import Axes, FunctionAttribute, convert_reduce
+from halfulp.onnx.rewrite.convert_reduction import (
+    Axes,
+    FunctionAttribute,
+    Known,
+    Target,
+    convert_reduce,
+)
 from halfulp.onnx.rewrite.reports import Conversion, ConvertedNode
 from halfulp.onnx.rewrite.typed_bodies import TypedBody
-from halfulp.reductions import SUM_SQUARE, Reduction
+from halfulp.reductions import Reduction
 from halfulp.spec.rules import check_type
 
 
@@ -68,7 +73,7 @@ class BodyConverter:
         self._conversion = conversion
         self._old, self._new = body.opset, conversion.opsets[1]
         self._body = body.body
-        self._fresh = FreshNames(value_names(self._body), "_").fresh
+        self._fresh = FreshNames(self._body, "_")
         # The inputs that hold axes, by these.
         self._axes: dict[tuple[int, ...] | FunctionAttribute, str] = {}
         self._constants: list[NodeProto] = []
@@ -125,10 +130,10 @@ class BodyConverter:
         if _constant_name(node) in self._only_axes:
             return [node]
         row = reduction_of(node)
-        if row is SUM_SQUARE:
+        if row:
             return self._convert_reduce(node, row, scope, here, self._old)
         opsets = self._old, self._new
-        converted = adapt_node(node, opsets, scope, self._fresh, f"{here}: ")
+        converted = adapt_node(node, opsets, scope, self._fresh.fresh, f"{here}: ")
         if not (len(converted) == 1 and converted[0] is node):
             self._left.update(node.input)
             old, new = _versioned(node, self._old), self._versioned(converted)
@@ -156,9 +161,9 @@ class BodyConverter:
         if element_type:
             check_type(type_name(element_type), version, where)
         axes = self._read_axes(node, said, scope, where)
-        new, fresh = self._new, self._fresh
-        name = partial(self._name_axes, row)
-        converted = convert_reduce(node, said, axes, rank, new, name, fresh, where)
+        target = Target(self._new, partial(self._name_axes, row), self._fresh.derived)
+        known = Known(axes, element_type, rank)
+        converted = convert_reduce(node, said, known, target, where)
         if said.version.axes == "input":
             self._left.update(node.input[1:])
         change = ConvertedNode(
@@ -193,7 +198,7 @@ class BodyConverter:
     ) -> str:
         """Return the name of the one initializer, or Constant node, for `axes`."""
         if axes not in self._axes:
-            name = self._axes[axes] = self._fresh("axes")
+            name = self._axes[axes] = self._fresh.fresh("axes")
             if isinstance(axes, FunctionAttribute):
                 self._check_given(row, axes)
                 constant = NodeProto(op_type="Constant", output=[name])
@@ -266,7 +271,7 @@ def _only_axes(body: Body) -> set[str]:
     for each in bodies(body):
         others.update(leaving(each))
         for node in each.node:
-            mine = 1 if reduction_of(node) is SUM_SQUARE else len(node.input)
+            mine = 1 if reduction_of(node) else len(node.input)
             others.update(node.input[:mine])
             axes.update(node.input[mine:])
     return axes - others

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.onnx.model.nodes import drop_attribute
+from halfulp.onnx.model.nodes import become, drop_attribute
 from halfulp.onnx.model.reduce_nodes import NOOP, ReduceNode, version_at
-from halfulp.onnx.model.terms import TERMS, TermInOnnx
+from halfulp.onnx.model.terms import TERMS
+from halfulp.onnx.rewrite.function_body import missing, spell_out
 from halfulp.reductions import BY_OPERATOR, SUM
 
 
@@ -26,6 +28,42 @@ Axes = tuple[int, ...] | FunctionAttribute | None
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a node beside what it says.
+
+    Attributes
+    ----------
+    axes : tuple of int, FunctionAttribute or None
+    element_type : int
+        Of the data; 0 if unknown.
+    rank : int or None
+        Of the data, if known.
+    """
+
+    axes: Axes
+    element_type: int
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a node is converted to.
+
+    Attributes
+    ----------
+    opset : int
+    axes_input : callable
+        Returns the name of a value for an input that holds axes.
+    derived : callable
+        Returns a new name, from one and what is derived from it.
+    """
+
+    opset: int
+    axes_input: Callable[[tuple[int, ...] | FunctionAttribute], str]
+    derived: Callable[[str, str], str]
+
+
+@dataclass(frozen=True, slots=True)
 class Converted:
     """What a node became.
 
@@ -35,7 +73,7 @@ class Converted:
     how : str
         What is written otherwise than in the node.
     exact : bool
-        False if squares and their sum are now rounded by whatever runs the model.
+        False if terms and their sum are now rounded by whatever runs the model.
     warning : str
     """
 
@@ -46,16 +84,9 @@ class Converted:
 
 
 def convert_reduce(
-    node: NodeProto,
-    said: ReduceNode,
-    axes: Axes,
-    rank: int | None,
-    opset: int,
-    axes_input: Callable[[tuple[int, ...] | FunctionAttribute], str],
-    fresh: Callable[[str], str],
-    where: str,
+    node: NodeProto, said: ReduceNode, known: Known, target: Target, where: str
 ) -> Converted:
-    """Return a node that reduces in the form of the version of `opset`.
+    """Return a node that reduces in the form of the version that `target` has.
 
     Parameters
     ----------
@@ -63,14 +94,8 @@ def convert_reduce(
         Of another version. It is not changed.
     said : ReduceNode
         What the node says.
-    axes : tuple of int, FunctionAttribute or None
-    rank : int or None
-        That of the data, if known.
-    opset : int
-    axes_input : callable
-        Returns the name of a value for an input that holds axes.
-    fresh : callable
-        Returns a name like the one given that no value has yet.
+    known : Known
+    target : Target
     where : str
         Names the node in errors.
 
@@ -81,26 +106,25 @@ def convert_reduce(
     """
     copy = NodeProto()
     copy.CopyFrom(node)
-    version = version_at(node, opset).version
+    version = version_at(node, target.opset).version
+    axes = known.axes
     if isinstance(axes, tuple):
         negative = not version.negative_axes and min(axes, default=0) < 0
         if negative or version.axes != said.version.axes:
-            axes = _written_once(axes, rank, non_negative=negative)
+            axes = _written_once(axes, known.rank, non_negative=negative)
     if version.axes == "input":
-        return _with_input(copy, axes, axes_input)
+        return _with_input(copy, axes, target)
     if said.version.axes == "input":
-        converted = _with_attribute(copy, said, axes, opset, fresh, where)
+        converted = _with_attribute(copy, said, axes, known, target, where)
     else:
         if isinstance(axes, tuple) and axes != said.axes:
             _set_axes(copy, axes)
         converted = Converted([copy])
     if isinstance(axes, tuple) and not version.negative_axes and min(axes, default=0) < 0:
-        return Converted(
-            converted.nodes,
-            converted.how,
-            converted.exact,
-            f"axes {list(axes)} are negative, which opset {opset} does not promise; "
-            "the rank is not known",
+        return replace(
+            converted,
+            warning=f"axes {list(axes)} are negative, which opset {target.opset} does "
+            "not promise; the rank is not known",
         )
     return converted
 
@@ -114,16 +138,12 @@ def _written_once(
     return tuple(reversed(list(chosen)))
 
 
-def _with_input(
-    node: NodeProto,
-    axes: Axes,
-    axes_input: Callable[[tuple[int, ...] | FunctionAttribute], str],
-) -> Converted:
-    """Return `node`, which has axes as an attribute, with an input instead."""
+def _with_input(node: NodeProto, axes: Axes, target: Target) -> Converted:
+    """Return `node`, with axes as an attribute or none, with an input instead."""
     drop_attribute(node, "axes")
     if not axes:
         return Converted([node], "all axes: no input")
-    node.input.append(axes_input(axes))
+    node.input.append(target.axes_input(axes))
     return Converted([node], f"{_said(axes)} as an input")
 
 
@@ -131,20 +151,17 @@ def _with_attribute(
     node: NodeProto,
     said: ReduceNode,
     axes: Axes,
-    opset: int,
-    fresh: Callable[[str], str],
+    known: Known,
+    target: Target,
     where: str,
 ) -> Converted:
     """Return `node`, which may have axes as an input, with an attribute instead."""
-    row = BY_OPERATOR[said.version.operator]
-    assert row.finish == "none"
-    term = TERMS[row.term]
     decided_by_call = any(a.name == NOOP and a.ref_attr_name for a in node.attribute)
     may_be_noop = decided_by_call or said.noop_with_empty_axes
     if axes is None or (may_be_noop and isinstance(axes, FunctionAttribute)):
-        return _term_and_sum(node, term, opset, fresh, f"{where}axes are")
+        return _spelled_out(node, known, target, f"{where}axes are")
     if not axes and decided_by_call:
-        return _term_and_sum(node, term, opset, fresh, f"{where}{NOOP} is")
+        return _spelled_out(node, known, target, f"{where}{NOOP} is")
     del node.input[1:]
     drop_attribute(node, NOOP)
     if axes:
@@ -152,33 +169,39 @@ def _with_attribute(
         return Converted([node], f"{_said(axes)} as an attribute")
     if not said.noop_with_empty_axes:
         return Converted([node], "all axes: no attribute")
-    node.op_type = term.operator
-    inputs = term.inputs(node.input[0])
-    del node.input[:]
-    node.input.extend(inputs)
-    del node.attribute[:]
+    term = TERMS[BY_OPERATOR[said.version.operator].of_one]
+    become(node, term.node(node.input[0], "", node.domain))
     return Converted([node], f"no axes: {term.noun}s only")
 
 
-def _term_and_sum(
-    node: NodeProto,
-    term: TermInOnnx,
-    opset: int,
-    fresh: Callable[[str], str],
-    what: str,
-) -> Converted:
-    """Return a term and a plain sum, whose axes became an input earlier."""
-    if SUM.version_for(opset).axes == "attribute":
+def _spelled_out(node: NodeProto, known: Known, target: Target, what: str) -> Converted:
+    """Return the term, the plain sum, whose axes became an input earlier, and the rest.
+
+    Raises
+    ------
+    ModelError
+        If there is no such form.
+    """
+    row, opset = BY_OPERATOR[node.op_type], target.opset
+
+    def lacking(opset: int) -> str:
+        types = row.version_for(opset).types
+        return missing(row, known.element_type, types, opset)
+
+    def has_form(opset: int) -> bool:
+        by_sum = SUM.version_for(opset).axes == "input" and not lacking(opset)
+        return by_sum or row.version_for(opset).axes == "input"
+
+    if not has_form(opset):
+        least = next(filter(has_form, itertools.count(opset)))
+        by_sum = SUM.version_for(opset).axes == "input"
+        because = f" ({lacking(opset)})" if by_sum else ""
         raise ModelError(
-            f"{what} known only when the model runs, which has no form in opset {opset}; "
-            f"allowed: from opset {SUM.axes_input_since} on, or a constant"
+            f"{what} known only when the model runs, which has no form in opset {opset}"
+            f"{because}; allowed: from opset {least} on, or a constant"
         )
-    name = f"{node.name}_{term.noun}" if node.name else ""
-    output = fresh(f"{node.output[0]}_{term.noun}")
-    before = term.node(node.input[0], output, node.domain, name)
-    node.op_type = SUM.operator
-    node.input[0] = output
-    return Converted([before, node], "axes of run time", exact=False)
+    body = spell_out(node, row, known.element_type, opset, target.derived)
+    return Converted(body, "axes of run time", exact=False)
 
 
 def _set_axes(node: NodeProto, axes: tuple[int, ...] | FunctionAttribute) -> None:

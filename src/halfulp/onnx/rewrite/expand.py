@@ -9,7 +9,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.faults import model_errors
-from halfulp.onnx.model.bodies import Body, FreshNames, fresh_names, replace
+from halfulp.onnx.model.bodies import Body, FreshNames, replace
 from halfulp.onnx.model.nodes import (
     drop_attribute,
     labelled,
@@ -19,23 +19,25 @@ from halfulp.onnx.model.nodes import (
 from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.reduce_nodes import read_node, reduction_of
 from halfulp.onnx.model.scopes import Scope
-from halfulp.onnx.model.tensors import tensor_facts, type_name
-from halfulp.onnx.model.terms import TERMS, TermInOnnx
-from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
+from halfulp.onnx.model.tensors import tensor_facts
+from halfulp.onnx.rewrite.function_body import missing, spell_out
+from halfulp.onnx.rewrite.reports import Candidate, RewriteReport, said_together
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
-from halfulp.reductions import SUM, SUM_SQUARE
+from halfulp.reductions import SUM, Reduction
 
 
 def expand(
     model: str | os.PathLike[str] | bytes | ModelProto,
 ) -> tuple[ModelProto, RewriteReport]:
-    """Replace each ReduceSumSquare by Mul and ReduceSum: the inverse of `fuse`.
+    """Replace nodes that reduce by what they are made of: the inverse of `fuse`.
 
-    These are the body that version 18 has as a function; older versions mean the
-    same. Nodes in nested graphs and functions are replaced too. A node stays where
-    Mul lacks its type (integers before opset 6), and where its axes are an
-    attribute that a function takes from its call but ReduceSum an input (opsets 13
-    to 17).
+    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 becomes Abs and ReduceSum, and
+    ReduceL2 becomes Mul, ReduceSum and Sqrt: the bodies that their newest versions
+    have as functions; older versions mean the same. ReduceSum and ReduceMean have
+    none, and stay. Nodes in nested graphs and functions are replaced too. A node
+    stays where the operators lack its type (integers before opset 6), and where its
+    axes are an attribute that a function takes from its call but those of ReduceSum
+    an input (opsets 13 to 17).
 
     Parameters
     ----------
@@ -46,10 +48,10 @@ def expand(
     Returns
     -------
     model : onnx.ModelProto
-        The ReduceSum has the name, the output and the metadata of the
-        ReduceSumSquare; the names of what is new are not in the model yet.
+        The last of the nodes that take the place of one has its name, its output and
+        its metadata; the names of what is new are not in the model yet.
     report : RewriteReport
-        Each ReduceSumSquare, whether it was expanded, and why not.
+        Each node that reduces, whether it was expanded, and why not.
 
     Raises
     ------
@@ -58,8 +60,16 @@ def expand(
 
     Notes
     -----
-    Integer results keep their bits, in a runtime that wraps. Those of floats are no
-    longer correctly rounded: each square and each partial sum is rounded.
+    Integer results keep their bits, in a runtime that wraps, but for ReduceL2. Those
+    of floats are no longer correctly rounded: each term and each partial sum is
+    rounded.
+
+    A root of integers is taken in double and cast back, where ONNX's body takes it in
+    float, which rounds sums above 2^24. It differs from ReduceL2, the integer part of
+    the exact root, where the sum of squares does not fit the type, which wraps it, or
+    is above 2^53. Where the type is not known beforehand, as in functions, ReduceL2 of
+    floats has these casts too, which change nothing; CastLike, that they need, exists
+    from opset 15 on.
 
     Examples
     --------
@@ -79,8 +89,8 @@ def expand(
     result = read_model(model)
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
-        names = fresh_names(result)
         for each in checked_bodies(result):
+            names = FreshNames(each.body, ".")
             expander = _Expander(each.opset or 0, names, candidates)
             expander.expand(each.body, each.typed, None, each.path)
     return result, RewriteReport("expanded", tuple(candidates))
@@ -108,55 +118,47 @@ class _Expander:
             for name, graph, typed_graph in twin_graphs(node, twin):
                 self.expand(graph, typed_graph, scope, within(here, name))
             row = reduction_of(node)
-            if row is SUM_SQUARE:
-                assert row.finish == "none"
-                term = TERMS[row.term]
-                reason = self._refusal(node, term, scope)
-                if not reason:
-                    nodes.extend(self._split(node, term))
-                done = f"{term.operator} and {SUM.operator}"
-                self._candidates.append(Candidate(here, not reason, reason or done))
-            nodes.append(node)
+            if row is None:
+                nodes.append(node)
+                continue
+            element_type = tensor_facts(scope.types.get(node.input[0]))[1]
+            reason = self._refusal(node, row, element_type)
+            body_of_it = [node] if reason else self._split(node, row, element_type)
+            nodes.extend(body_of_it)
+            done = said_together(n.op_type for n in body_of_it if n.input)
+            self._candidates.append(Candidate(here, not reason, reason or done))
         if len(nodes) > len(body.node):
             replace(body.node, nodes)
 
-    def _refusal(self, node: NodeProto, term: TermInOnnx, scope: Scope) -> str:
+    def _refusal(self, node: NodeProto, row: Reduction, element_type: int) -> str:
         """Return why `node` cannot be expanded, else ""."""
+        types = row.version_for(self._opset).types
+        lacking = missing(row, element_type, types, self._opset)
+        if lacking:
+            return lacking
         if SUM.version_for(self._opset).axes == "input":
             for attribute in node.attribute:
                 if attribute.name == "axes" and attribute.ref_attr_name:
                     return "the axes are those of a call, which may leave them out"
-        known = min(self._opset, onnx.defs.onnx_opset_version())
-        schema = onnx.defs.get_schema(term.operator, known)
-        lacks = f"{term.operator}-{schema.since_version} has no type"
-        allowed = set(schema.type_constraints[0].allowed_type_strs)
-        _, element_type, _ = tensor_facts(scope.types.get(node.input[0]))
-        version = read_node(node, self._opset, "").version
-        types = [type_name(element_type)] if element_type else version.types
-        missing = [name for name in types if f"tensor({name})" not in allowed]
-        if not missing:
-            return ""
-        if element_type:
-            return f"{lacks} {missing[0]}"
-        return f"the type is unknown, and {lacks} {' or '.join(missing)}"
+        return ""
 
-    def _split(self, node: NodeProto, term: TermInOnnx) -> list[NodeProto]:
-        """Make `node` a plain sum; return the nodes that go before it."""
-        output = self._names.fresh(f"{node.output[0]}.{term.noun}")
-        name = self._names.fresh(f"{node.name}.{term.noun}") if node.name else None
-        before = [term.node(node.input[0], output, node.domain, name)]
+    def _split(
+        self, node: NodeProto, row: Reduction, element_type: int
+    ) -> list[NodeProto]:
+        """Return the body of `node`, which says its axes as a plain sum does."""
         rules = read_node(node, self._opset, "")
-        node.op_type = SUM.operator
-        node.input[0] = output
-        if rules.version.axes == SUM.version_for(self._opset).axes:
-            return before
-        drop_attribute(node, "axes")
-        if rules.axes:
-            # A Constant node, as functions have no initializers.
-            axes = NodeProto(op_type="Constant", domain=node.domain)
-            axes.output.append(self._names.fresh(f"{node.output[0]}.axes"))
-            value = onnx.numpy_helper.from_array(np.array(rules.axes, np.int64))
-            axes.attribute.append(onnx.helper.make_attribute("value", value))
-            node.input.append(axes.output[0])
-            before.append(axes)
-        return before
+        moved = NodeProto()
+        moved.CopyFrom(node)
+        constants = []
+        if rules.version.axes != SUM.version_for(self._opset).axes:
+            drop_attribute(moved, "axes")
+            if rules.axes:
+                # A Constant node, as functions have no initializers.
+                axes = NodeProto(op_type="Constant", domain=node.domain)
+                axes.output.append(self._names.derived(node.output[0], "axes"))
+                value = onnx.numpy_helper.from_array(np.array(rules.axes, np.int64))
+                axes.attribute.append(onnx.helper.make_attribute("value", value))
+                moved.input.append(axes.output[0])
+                constants.append(axes)
+        opset, derived = self._opset, self._names.derived
+        return [*constants, *spell_out(moved, row, element_type, opset, derived)]

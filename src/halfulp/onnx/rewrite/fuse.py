@@ -1,11 +1,10 @@
-"""Makes one node that reduces out of its term and a plain sum."""
+"""Makes one node that reduces out of its term, a plain sum and its finish."""
 
 from __future__ import annotations
 
 import os
 from collections import ChainMap
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
 from onnx import GraphProto, ModelProto, NodeProto
 
@@ -20,7 +19,7 @@ from halfulp.onnx.model.bodies import (
     replace,
 )
 from halfulp.onnx.model.nodes import (
-    DOMAIN_NAMES,
+    become,
     drop_attribute,
     labelled,
     twin_graphs,
@@ -30,28 +29,34 @@ from halfulp.onnx.model.open import read_model
 from halfulp.onnx.model.reduce_nodes import NOOP, axes_values, read_node
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts, type_name
-from halfulp.onnx.model.terms import TERMS
-from halfulp.onnx.rewrite.reports import Candidate, RewriteReport
+from halfulp.onnx.rewrite.chains import Chain, Made, Makers, find_chain
+from halfulp.onnx.rewrite.reports import Candidate, RewriteReport, said_together
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
-from halfulp.reductions import SUM, SUM_SQUARE, Reduction, Term
+from halfulp.reductions import BY_OPERATOR
 from halfulp.spec.rules import check_type
 
 
 def fuse(
     model: str | os.PathLike[str] | bytes | ModelProto,
 ) -> tuple[ModelProto, RewriteReport]:
-    """Replace sums of squares by ReduceSumSquare nodes.
+    """Replace sums of squares, L1 and L2 norms by the nodes that ONNX has for them.
 
-    A sum of squares is a ReduceSum of ``Mul(x, x)`` or of ``Pow(x, 2)`` with a
-    constant exponent: what the converters of PyTorch and TensorFlow write. It becomes
-    one node of the version that the opset around it allows, in nested graphs and
-    functions too, if the model then means the same:
+    A ReduceSum of ``Mul(x, x)`` or ``Pow(x, 2)`` becomes a ReduceSumSquare, one of
+    ``Abs(x)`` a ReduceL1, and Sqrt or ``Pow(s, 0.5)`` of a ReduceSumSquare, whether
+    it stood there or was made, a ReduceL2: what the converters of PyTorch and
+    TensorFlow write. Exponents are constants. Around the root there may be casts,
+    to float or double and back to the type of x, as in the function body of
+    ReduceL2. The new node is of the version that the opset around it allows, in
+    nested graphs and functions too. Nodes become one if the model then means the
+    same:
 
-    - nothing else reads the square, and it is no output of its graph;
-    - Pow keeps the shape of x;
-    - at opsets 13 to 17, where ReduceSum takes axes as an input but ReduceSumSquare
-      as an attribute, the axes are constant, and not empty where
-      ``noop_with_empty_axes`` is set.
+    - nothing else reads what is between them, and it is no output of its graph;
+    - Pow keeps the shape;
+    - at opsets 13 to 17, where ReduceSum takes axes as an input but the others as an
+      attribute, the axes are constant, and not empty where ``noop_with_empty_axes``
+      is set.
+
+    A ReduceMean of squares or magnitudes stays: ONNX has no operator for them.
 
     Parameters
     ----------
@@ -62,10 +67,10 @@ def fuse(
     Returns
     -------
     model : onnx.ModelProto
-        The new node has the name, the output and the metadata of the ReduceSum.
-        Constants that only the old nodes read are gone.
+        The new node has the name, the output and the metadata of the last one that
+        it replaces. Constants that only the old nodes read are gone.
     report : RewriteReport
-        Each ReduceSum of a square, whether it was fused, and why not.
+        The last of each group of such nodes, whether it was fused, and why not.
 
     Raises
     ------
@@ -74,9 +79,11 @@ def fuse(
 
     Notes
     -----
-    Integer results keep their bits. Those of floats may differ in the last bit,
-    and are no longer infinite or zero where only a square or a partial sum was out
-    of range: halfulp's ReduceSumSquare rounds once, two nodes round every square.
+    Integer results keep their bits, but for ReduceL2, which in halfulp is the integer
+    part of the exact root: nodes take the root of a sum that may have wrapped, rounded
+    by the cast. Results of floats may differ in the last bit, and are no longer
+    infinite or zero where only a square or a partial sum was out of range: halfulp
+    rounds once, nodes round every square and every root.
 
     Examples
     --------
@@ -97,7 +104,7 @@ def fuse(
     ['ReduceSumSquare']
     """
     result = read_model(model)
-    candidates: list[Candidate] = []
+    candidates: list[Candidate | None] = []
     with model_errors("the model cannot be used"):
         for each in checked_bodies(result):
             fuser = _Fuser(each.opset or 0, candidates)
@@ -105,34 +112,13 @@ def fuse(
             # What trains a model may read its initializers.
             if fuser.freed and not result.training_info:
                 remove_unread_constants(each.body, fuser.freed)
-    return result, RewriteReport("fused", tuple(candidates))
-
-
-@dataclass(frozen=True, slots=True)
-class _TermNode:
-    """A node that makes terms of a reduction.
-
-    Attributes
-    ----------
-    index : int
-        Of the node.
-    node : NodeProto
-    row : Reduction
-        Which sums such terms.
-    refusal : str
-        Why it is perhaps none, else "".
-    """
-
-    index: int
-    node: NodeProto
-    row: Reduction
-    refusal: str
+    return result, RewriteReport("fused", tuple(filter(None, candidates)))
 
 
 class _Fuser:
     """Fuses in a graph or a function, and the graphs nested there."""
 
-    def __init__(self, opset: int, candidates: list[Candidate]) -> None:
+    def __init__(self, opset: int, candidates: list[Candidate | None]) -> None:
         self.freed: set[str] = set()
         self._opset = opset
         self._candidates = candidates
@@ -142,70 +128,64 @@ class _Fuser:
         body: Body,
         typed: GraphProto,
         outer: Scope | None,
-        terms: ChainMap[str, _TermNode | None],
+        makers: Makers,
         path: str,
     ) -> None:
-        """Fuse in `body`; `typed` has the same nodes, `terms` are those around."""
+        """Fuse in `body`; `typed` has the same nodes, `makers` are those around."""
         scope = Scope(outer)
         scope.add_graph(typed)
         inputs = [value.name for value in typed.input]
         scope.constants.update(dict.fromkeys(inputs))
-        terms = terms.new_child(dict.fromkeys(inputs))
-        terms.update(dict.fromkeys(tensor.name for tensor in typed.initializer))
+        makers = makers.new_child(dict.fromkeys(inputs))
+        makers.update(dict.fromkeys(tensor.name for tensor in typed.initializer))
         uses = reads(body)
         ends = set(outputs(body))
-        defined: dict[str, int] = {}
+        places = {
+            name: i for i, node in enumerate(body.node) for name in node.output if name
+        }
+        # By index, of which nodes a node was made, and the number of its candidate.
+        fused: dict[int, tuple[list[str], int]] = {}
         gone: dict[int, str] = {}
         twins = zip(labelled(body.node, path), typed.node, strict=True)
         for index, ((here, node), twin) in enumerate(twins):
             for name, graph, typed_graph in twin_graphs(node, twin):
-                self.fuse(graph, typed_graph, scope, terms, within(here, name))
-            for name in node.output:
-                defined[name] = index
-                terms[name] = _term_node(index, node, scope) if name else None
-            term = self._summed(node, terms)
-            if term is None:
+                self.fuse(graph, typed_graph, scope, makers, within(here, name))
+            made = Made(node, index)
+            makers.update(dict.fromkeys(filter(None, node.output), made))
+            chain = find_chain(made, makers, scope)
+            if chain is None:
                 continue
-            output, noun = term.node.output[0], TERMS[term.row.term].noun
-            if output not in terms.maps[0]:
-                reason = f"the {noun} is computed in a graph around this one"
-            elif output in ends:
-                reason = f"the {noun} {output!r} is an output of its graph"
-            elif uses[output] > 1:
-                reason = f"the {noun} {output!r} is read elsewhere too"
-            elif defined.get(term.node.input[0], -1) > term.index:
-                reason = "the data has the name of another value by then"
-            else:
-                reason = term.refusal or self._replace(node, term, scope)
+            names = [each.node.op_type for each in chain.nodes]
+            reason = _why_not(chain, makers.maps[0], ends, uses, places)
+            reason = reason or self._replace(chain, scope)
+            number = len(self._candidates)
             if not reason:
-                gone[term.index] = output
-            done = f"{term.node.op_type} and {SUM.operator}"
-            self._candidates.append(Candidate(here, not reason, reason or done))
+                first, *_ = chain.nodes
+                gone.update((each.index, each.output) for each in chain.nodes[:-1])
+                parts, earlier = fused.pop(first.index, (names[:1], None))
+                if earlier is not None:
+                    self._candidates[earlier] = None
+                fused[index] = [*parts, *names[1:]], number
+            said = reason or said_together(fused[index][0])
+            self._candidates.append(Candidate(here, not reason, said))
         if gone:
             kept = [node for i, node in enumerate(body.node) if i not in gone]
             replace(body.node, kept)
             forget_values(body, set(gone.values()))
 
-    def _summed(
-        self, node: NodeProto, terms: ChainMap[str, _TermNode | None]
-    ) -> _TermNode | None:
-        """Return the node whose terms `node` sums, if it does."""
-        summed = node.op_type == SUM.operator and node.domain in DOMAIN_NAMES
-        return terms.get(node.input[0]) if summed else None
-
-    def _replace(self, node: NodeProto, term: _TermNode, scope: Scope) -> str:
-        """Make the plain sum `node` one that has the terms itself, or return why not."""
-        version = term.row.version_for(self._opset)
-        summed = SUM.version_for(self._opset)
-        data = term.node.input[0]
-        freed = set(term.node.input[1:])
+    def _replace(self, chain: Chain, scope: Scope) -> str:
+        """Make the last node of a chain do what all do together, or return why not."""
+        assert chain.row is not None
+        first, last = chain.nodes[0].node, chain.nodes[-1].node
+        version = chain.row.version_for(self._opset)
+        source = BY_OPERATOR[chain.reduction.op_type].version_for(self._opset)
+        data = first.input[0]
         fused = NodeProto()
-        fused.CopyFrom(node)
-        fused.op_type = term.row.operator
+        fused.CopyFrom(chain.reduction)
+        fused.op_type = chain.row.operator
         fused.input[0] = data
         try:
-            if version.axes == "attribute" and summed.axes == "input":
-                freed.update(node.input[1:])
+            if version.axes == "attribute" and source.axes == "input":
                 reason = _move_axes(fused, scope)
                 if reason:
                     return f"{reason}, and {version} takes them as an attribute"
@@ -215,51 +195,48 @@ class _Fuser:
                 check_type(type_name(element_type), version)
         except HalfulpError as error:
             return str(error)
-        node.CopyFrom(fused)
-        self.freed |= freed - {data, ""}
+        read = {name for each in chain.nodes for name in each.node.input}
+        self.freed |= read - {*fused.input}
+        become(last, fused)
         return ""
 
 
-def _term_node(index: int, node: NodeProto, scope: Scope) -> _TermNode | None:
-    """Return `node` as one that makes terms, if it does or may do so."""
-    if node.domain not in DOMAIN_NAMES:
-        return None
-    for row in (SUM_SQUARE,):
-        if row.finish == "none":
-            refusal = _REFUSALS[row.term](node, scope)
-            if refusal is not None:
-                return _TermNode(index, node, row, refusal)
-    return None
+def _why_not(
+    chain: Chain,
+    own: Mapping[str, Made | None],
+    ends: Collection[str],
+    uses: Mapping[str, int],
+    places: Mapping[str, int],
+) -> str:
+    """Return why a chain is not one node, as far as the names of values tell, else "".
 
-
-def _refusal_of_square(node: NodeProto, scope: Scope) -> str | None:
-    """Return why `node` is perhaps no square, "" if it surely is, None if it is none."""
-    if len(node.input) != 2:
-        return None
-    if node.op_type == "Mul" and node.input[0] == node.input[1]:
-        return ""
-    if node.op_type != "Pow":
-        return None
-    exponent = scope.array(node.input[1])
-    if exponent is None:
-        _, _, shape = tensor_facts(scope.types.get(node.input[1]))
-        if shape and any(size != 1 for size in shape):
-            return None
-        return "the exponent is known at run time only"
-    if exponent.size != 1 or exponent.item() != 2:
-        return None
-    _, _, shape = tensor_facts(scope.types.get(node.input[0]))
-    # Pow gives the longer of two shapes.
-    if exponent.ndim > (0 if shape is None else len(shape)):
-        has = f"the exponent has shape {list(exponent.shape)}, the data "
-        has += "unknown rank" if shape is None else f"rank {len(shape)}"
-        return f"{has}: Pow may raise the rank"
-    return ""
-
-
-_REFUSALS: dict[Term, Callable[[NodeProto, Scope], str | None]] = {
-    "square": _refusal_of_square
-}
+    Parameters
+    ----------
+    chain : Chain
+    own : mapping of str to Made or None
+        What makes the values of the graph, up to the chain.
+    ends : collection of str
+        The outputs of the graph.
+    uses : mapping of str to int
+        How often each name is read.
+    places : mapping of str to int
+        The index of the node that makes each value of the graph.
+    """
+    if chain.row is None:
+        return chain.refusal
+    for each, noun in zip(chain.nodes, chain.nouns, strict=False):
+        output = each.output
+        if output not in own:
+            return f"the {noun} is computed in a graph around this one"
+        if output in ends:
+            return f"the {noun} {output!r} is an output of its graph"
+        if uses[output] > 1:
+            return f"the {noun} {output!r} is read elsewhere too"
+    for each in chain.nodes:
+        for name in each.node.input:
+            if places.get(name, -1) >= each.index:
+                return f"{name!r} is the name of another value later on"
+    return chain.refusal
 
 
 def _move_axes(node: NodeProto, scope: Scope) -> str:

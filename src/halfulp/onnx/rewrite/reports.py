@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +16,8 @@ class Candidate:
     Attributes
     ----------
     node : str
-        The ReduceSum or ReduceSumSquare, named as errors name it.
+        The last of the nodes that were, or could have been, replaced; named as errors
+        name it.
     done : bool
         Whether it was rewritten.
     reason : str
@@ -58,6 +60,12 @@ class RewriteReport:
         return "\n".join(lines)
 
 
+def said_together(names: Iterable[str]) -> str:
+    """Return several names as text has them."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 @dataclass(frozen=True, slots=True)
 class ConvertedNode:
     """What became of one node.
@@ -71,7 +79,7 @@ class ConvertedNode:
     how : str
         What is written otherwise; empty where nothing is.
     exact : bool
-        False if squares and their sum are now rounded by whatever runs the model.
+        False if terms and their sum are now rounded by whatever runs the model.
     """
 
     node: str

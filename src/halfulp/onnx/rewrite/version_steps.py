@@ -25,10 +25,7 @@ REWORDED = {
     **{name: [(13, 14)] for name in ("Add", "Sub", "Mul", "Div")},
     **{name: [(6, 13)] for name in ("Abs", "Ceil", "Floor")},
     **{name: [(12, 13)] for name in ("ArgMax", "ArgMin", "Clip", "ReduceMax")},
-    **{
-        f"Reduce{name}": [(11, 13)]
-        for name in ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Prod")
-    },
+    **{f"Reduce{name}": [(11, 13)] for name in ("LogSum", "LogSumExp", "Prod")},
     "BatchNormalization": [(14, 15)],
     "Cast": [(9, 13)],
     "Gather": [(11, 13)],
