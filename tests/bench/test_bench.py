@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import itertools
 import json
 import math
 import os
@@ -12,9 +11,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -29,12 +29,13 @@ from halfulp.bench.accuracy import (
     DISTRIBUTIONS,
     error_in_ulps,
     errors_of,
-    sum_square_of_integers,
+    result_of_integers,
 )
-from halfulp.bench.cells import CELLS, TYPES, Cell
+from halfulp.bench.cells import CELLS, FLOATS, ROWS, TYPES, Cell
 from halfulp.bench.child import answers, environment
 from halfulp.bench.machine import describe
 from halfulp.bench.memory import extra_memory
+from halfulp.bench.ours import ours
 from halfulp.bench.peers import PEERS, Peer, as_array
 from halfulp.bench.results import Benchmark, Errors, Measured
 from halfulp.bench.sessions import (
@@ -43,41 +44,51 @@ from halfulp.bench.sessions import (
     SESSION_TYPES,
     measure_sessions,
 )
+from halfulp.bench.values import hard_rows
+from halfulp.element_types import ElementType
 from halfulp.errors import ArgumentError, HalfulpError
+from halfulp.exact import exact, round_exact
+from halfulp.reductions import BY_OPERATOR, L1, MEAN, SUM, SUM_SQUARE, Reduction
 from halfulp.report.html import DARK, LIGHT
 from oracle import PRECISION, from_bits
 
 EFFORT = measure.Effort(repeats=1, turn_ns=0, hopeless_after=1)
 NUMPY = next(peer for peer in PEERS if peer.name == "numpy")
-PEERS_SHOWN = {"peers": {"numpy": NUMPY.expression}}
+PEERS_SHOWN = {"peers": {"sum_square": {"numpy": NUMPY.expression}}}
 # What these libraries have no kernel for, which a run records as missing.
+DOUBLE = TYPES["float64"]
 REFUSED = {
     ("onnxruntime", "bfloat16"),
     ("onnxruntime", "uint32"),
     ("onnxruntime", "uint64"),
     ("torch.sum", "uint32"),
     ("torch.sum", "uint64"),
+    ("torch.abs", "uint32"),
+    ("torch.abs", "uint64"),
 }
 
 
 def smaller(cell: Cell) -> Cell:
     shape = tuple(min(n, 6 + i) for i, n in enumerate(cell.shape))
-    return dataclasses.replace(cell, shape=shape, nbytes=cell.nbytes and 512)
+    return dataclasses.replace(cell, shape=shape, nbytes=512)
 
 
-def a_run() -> Benchmark:
+def a_run(reduction: str = "sum_square") -> Benchmark:
     """A run of made-up figures."""
     rows = []
     for type_name, element in TYPES.items():
         for cell in CELLS.values():
-            if type_name in cell.types:
+            if type_name in cell.types and reduction in cell.reductions:
                 row = Measured(cell.name, type_name, 1, cell.bytes_touched(element))
+                row.reduction = reduction
                 ns = row.nbytes / 10
                 row.times = {"limit": [ns, ns / 2], "halfulp": [ns], "numpy": [3 * ns]}
-                row.times["numkong.moments"] = [2 * ns]
+                second = "numkong.moments" if reduction == "sum_square" else "bottleneck"
+                row.times[second] = [2 * ns]
                 row.missing = {"onnxruntime": "NotImplemented: no kernel | here"}
                 row.extra_memory = 123456
-                if cell.ties:
+                if cell.values != "ordinary":
+                    row.times = {"limit": [ns], "halfulp": [ns]}
                     row.times[results.ORDINARY] = [ns]
                 rows.append(row)
     rows.append(Measured("flat", "float32", 2, 1 << 26, skipped="needs 4 GiB"))
@@ -102,6 +113,8 @@ def sessions_run() -> Benchmark:
     rows = []
     for type_name in SESSION_TYPES:
         for cell in SESSION_CELLS.values():
+            if "sum_square" not in cell.reductions:
+                continue
             for threads in (1, 2):
                 nbytes = cell.bytes_touched(TYPES[type_name])
                 row = Measured(cell.name, type_name, threads, nbytes)
@@ -111,13 +124,21 @@ def sessions_run() -> Benchmark:
                 else:
                     row.times[results.RUNTIME] = [nbytes / threads]
                 rows.append(row)
-    settings = {"peers": {results.RUNTIME: EXPRESSION}}
+    settings = {"peers": {"sum_square": {results.RUNTIME: EXPRESSION}}}
     return Benchmark(
         "onnxruntime", "halfulp bench onnxruntime", describe([]), settings, rows
     )
 
 
-RUNS = [a_run(), accuracy_run(), sessions_run()]
+RUNS = [a_run(), a_run("sum"), accuracy_run(), sessions_run()]
+
+
+def chosen(cells: Iterable[Cell]) -> Iterator[tuple[Cell, Reduction, str]]:
+    """What is measured: cells, reductions and types."""
+    for cell in cells:
+        for name in cell.reductions:
+            for type_name in cell.types:
+                yield cell, ROWS[name], type_name
 
 
 # --- the cells
@@ -125,20 +146,42 @@ RUNS = [a_run(), accuracy_run(), sessions_run()]
 
 @pytest.mark.parametrize("name", CELLS)
 def test_every_cell_builds_what_it_says(name: str) -> None:
-    cell = smaller(CELLS[name])
-    for type_name in cell.types:
-        x = cell.build(TYPES[type_name])
-        assert x.dtype == TYPES[type_name].dtype
-        assert len(np.unique(x)) > 1
+    for cell, reduction, type_name in chosen([smaller(CELLS[name])]):
+        element = TYPES[type_name]
+        x = cell.build(element, reduction)
+        assert x.dtype == element.dtype
+        assert len({*x.ravel().view(f"u{x.itemsize}").tolist()}) > 1
         touched = x.nbytes * (2 if cell.layout == "every second" else 1)
-        assert cell.bytes_touched(TYPES[type_name]) == touched
-        assert x.ndim == len(cell.memory_shape(TYPES[type_name]))
-        assert np.array_equal(cell.build(TYPES[type_name]), x)
-        halfulp.sum_square(x, cell.axes)
+        assert cell.bytes_touched(element) == touched
+        assert x.ndim == len(cell.memory_shape(element))
+        assert np.array_equal(cell.build(element, reduction), x)
+        if not cell.update:
+            call, names = ours(cell, reduction, x)
+            expected = round_exact_all(reduction, exact(reduction, x, cell.axes), element)
+            np.testing.assert_array_equal(eval(call, dict(names)), expected)
+
+
+def round_exact_all(reduction: Reduction, value: Any, element: ElementType) -> Any:
+    """Exact results, rounded to the type that the function gives."""
+    dtype = reduction.result_of(element).dtype
+    if not isinstance(value, np.ndarray):
+        return round_exact(value, dtype)
+    rounded = [round_exact(v, dtype) for v in value.ravel()]
+    return np.array(rounded, dtype).reshape(value.shape)
+
+
+def test_every_reduction_has_the_cells_that_its_goals_are_of() -> None:
+    for reduction in ROWS:
+        names = {cell.name for cell in CELLS.values() if reduction in cell.reductions}
+        assert {"rows", "columns", "short-rows", "small", "ties-rows"} <= names
+    for reduction in ("sum", "l1", "sum_square"):
+        names = {cell.name for cell in CELLS.values() if reduction in cell.reductions}
+        assert {"flat", "middle", "channels", "64MiB", "1GiB", "zeros-rows"} <= names
 
 
 def test_cells_have_the_sizes_that_their_names_promise() -> None:
-    for name, nbytes in {"1MiB": 2**20, "1GiB": 2**30}.items():
+    sizes = {"1MiB": 2**20, "64MiB": 2**26, "1GiB": 2**30, "1GiB-columns": 2**30}
+    for name, nbytes in sizes.items():
         assert {CELLS[name].bytes_touched(t) for t in TYPES.values()} == {nbytes}
     assert CELLS["small"].bytes_touched(TYPES["float32"]) == 256
     assert CELLS["strided"].bytes_touched(TYPES["float16"]) == 2**25
@@ -146,7 +189,9 @@ def test_cells_have_the_sizes_that_their_names_promise() -> None:
 
 def test_layouts_are_what_they_are_called() -> None:
     element = TYPES["float32"]
-    arrays = {name: smaller(cell).build(element) for name, cell in CELLS.items()}
+    arrays = {
+        name: smaller(cell).build(element, SUM_SQUARE) for name, cell in CELLS.items()
+    }
     assert arrays["rows"].flags.c_contiguous
     assert arrays["fortran-0"].flags.f_contiguous
     assert not arrays["fortran-1"].flags.c_contiguous
@@ -154,30 +199,56 @@ def test_layouts_are_what_they_are_called() -> None:
     assert arrays["reversed"].strides == (-4,)
 
 
-def test_every_sum_of_a_cell_of_ties_is_a_tie() -> None:
-    for cell in CELLS.values():
-        for type_name in cell.types if cell.ties else ():
-            assert cell.axes is not None
-            for length in (16, 4096):
-                shape = (length, 3) if cell.axes == (0,) else (3, length)
-                x = dataclasses.replace(cell, shape=shape).build(TYPES[type_name])
-                for exact in halfulp.exact_sum_square(x, cell.axes):
-                    assert exact.denominator == 1
-                    assert exact.numerator % 2 == 1
-                    assert exact.numerator.bit_length() == PRECISION[type_name] + 1
+@pytest.mark.parametrize("type_name", FLOATS)
+@pytest.mark.parametrize("reduction", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("length", [16, 4096])
+def test_every_result_of_a_cell_of_ties_is_a_tie(
+    reduction: Reduction, type_name: str, length: int
+) -> None:
+    precision = PRECISION[type_name]
+    rows = hard_rows("ties", (300, length), TYPES[type_name], reduction)
+    for value in exact(reduction, rows[:40], 1):
+        scaled = Fraction(value) * (length if reduction.finish == "mean" else 1)
+        assert scaled.denominator == 1
+        assert scaled.numerator % 2 == 1
+        assert scaled.numerator.bit_length() == precision + 1
+    assert (rows[256:] == rows[:44]).all()
+    assert len({row.tobytes() for row in rows[:256]}) > 200
+
+
+@pytest.mark.parametrize("type_name", FLOATS)
+@pytest.mark.parametrize("length", [16, 4096])
+def test_hard_sums_are_zero_or_an_ulp_of_an_element(type_name: str, length: int) -> None:
+    element = TYPES[type_name]
+    for reduction in ROWS.values():
+        rows = hard_rows("zeros", (20, length), element, reduction)
+        assert set(exact(reduction, rows, 1)) == {0}
+        if reduction.term == "value":
+            assert len({*np.abs(rows[0]).tolist()}) >= length // 8
+    rows = hard_rows("cancel", (20, length), element, SUM)
+    for row, total in zip(rows, halfulp.exact_sum(rows, 1), strict=True):
+        ulp = np.abs(row[0].astype(np.float64) + row[-1].astype(np.float64))
+        assert abs(total) == Fraction(float(ulp)) != 0
+        assert abs(total) < Fraction(float(np.abs(row[0]))) / 2 ** (element.precision - 2)
 
 
 # --- peers
 
 
-@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer", PEERS, ids=lambda peer: f"{peer.reduction.name}-{peer.name}"
+)
 def test_a_peer_computes_the_same_reduction(peer: Peer) -> None:
     pytest.importorskip(peer.library)
     computed = 0
-    for cell, (type_name, element) in itertools.product(CELLS.values(), TYPES.items()):
-        if type_name not in cell.types or cell.layout in ("every second", "reversed"):
+    reduction = peer.reduction
+    for cell, row, type_name in chosen(CELLS.values()):
+        if row != reduction or cell.layout in ("every second", "reversed"):
             continue
-        x = smaller(cell).build(element)
+        if cell.values != "ordinary" and not peer.is_exact:
+            continue
+        element = TYPES[type_name]
+        x = smaller(cell).build(element, reduction)
         if not peer.applies(x, cell.axes):
             continue
         if (peer.name, type_name) in REFUSED:
@@ -186,10 +257,19 @@ def test_a_peer_computes_the_same_reduction(peer: Peer) -> None:
             continue
         value = eval(peer.expression, dict(peer.prepare(x, cell.axes, 1)))
         got = as_array(value).astype(np.float64)
-        want = np.asarray(halfulp.exact_sum_square(x, cell.axes)).astype(np.float64)
+        want = np.asarray(
+            round_exact_all(reduction, exact(reduction, x, cell.axes), DOUBLE)
+        )
         assert got.shape == want.shape
         tolerance = {"bfloat16": 0.2, "float16": 0.01}.get(type_name, 1e-5)
-        np.testing.assert_allclose(got, want, rtol=tolerance, err_msg=cell.name)
+        if peer.is_exact:
+            assert (got == want).all(), cell.name
+        size = want
+        if reduction.term == "value":  # and so perhaps much smaller than its terms
+            terms = round_exact_all(L1, exact(L1, x, cell.axes), DOUBLE)
+            size = terms / (x.size // got.size if reduction == MEAN else 1)
+            tolerance /= 10
+        assert (np.abs(got - want) <= tolerance * size).all(), cell.name
         computed += 1
     assert computed
 
@@ -201,7 +281,8 @@ def test_peers_that_raise_or_are_not_there_are_missing_with_the_reason() -> None
     broken = dataclasses.replace(NUMPY, name="broken", expression="1 / 0\n")
     idle = dataclasses.replace(NUMPY, name="idle", applies=lambda x, axes: False)
     peers = [NUMPY, absent, broken, idle]
-    row = measure.measure(CELLS["small"], "float32", 1, peers, EFFORT)
+    row = measure.measure(CELLS["small"], SUM_SQUARE, "float32", 1, peers, EFFORT)
+    assert row.reduction == "sum_square"
     assert row.times.keys() == {"limit", "halfulp", "numpy"}
     assert row.missing == {
         "absent": "ModuleNotFoundError: No module named 'absent'",
@@ -210,26 +291,44 @@ def test_peers_that_raise_or_are_not_there_are_missing_with_the_reason() -> None
 
 
 def test_halfulp_is_compared_with_itself_in_turns() -> None:
-    ties = smaller(CELLS["ties-columns"])
-    row = measure.measure(ties, "float32", 2, [NUMPY], EFFORT)
+    ties = dataclasses.replace(CELLS["ties-columns"], shape=(64, 256))
+    row = measure.measure(ties, SUM, "float32", 2, [NUMPY], EFFORT)
     assert set(row.times) == results.NO_PEERS
     assert row.peers == []
+
+
+def test_what_is_exact_is_timed_on_hard_values_too_and_is_no_peer_to_beat() -> None:
+    fsum = next(peer for peer in PEERS if peer.name == "math.fsum")
+    cancel = dataclasses.replace(CELLS["cancel"], shape=(1 << 12,))
+    row = measure.measure(cancel, SUM, "float64", 1, [NUMPY, fsum], EFFORT)
+    assert row.times.keys() == {"limit", "halfulp", results.ORDINARY, "math.fsum"}
+    assert row.peers == []
+    (table,) = (t for t in report.tables(run_of([row])) if "Exact" in t.title)
+    each = row.best("math.fsum") / 4096
+    assert table.head == ("cell", "halfulp", "math.fsum")
+    assert table.rows[0][2] == f"{each:.2f}"
+
+
+def run_of(rows: list[Measured]) -> Benchmark:
+    return dataclasses.replace(a_run(), rows=rows)
 
 
 def test_a_cell_that_does_not_fit_memory_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(measure, "memory_bytes", lambda name: 1 << 20)
-    row = measure.measure(CELLS["1MiB"], "int32", 1, [NUMPY], EFFORT)
+    row = measure.measure(CELLS["1MiB"], SUM_SQUARE, "int32", 1, [NUMPY], EFFORT)
     assert row.times == {}
     assert row.skipped == "needs 4 MiB of memory, 1 MiB are free"
 
 
 def test_two_sessions_are_compared_in_every_cell() -> None:
     for cell in map(smaller, SESSION_CELLS.values()):
-        row = measure_sessions(cell, "float64", 1, EFFORT)
-        assert row.times.keys() == {"halfulp", "onnxruntime"}
-        assert not row.missing
+        for reduction in BY_OPERATOR.values():
+            row = measure_sessions(cell, reduction, "float64", 1, EFFORT)
+            assert row.times.keys() == {"halfulp", "onnxruntime"}
+            assert not row.missing
+            assert row.reduction == reduction.name
 
 
 def test_hopeless_peers_have_few_turns() -> None:
@@ -266,17 +365,20 @@ def test_blas_has_one_thread_and_nothing_that_slows_it() -> None:
 
 
 def test_a_process_that_fails_gives_one_error_that_names_the_job() -> None:
-    job = {"cell": "none", "type": "float32", "threads": 1}
+    job = {"reduction": "sum", "cell": "none", "type": "float32", "threads": 1}
     options = {"peers": [], "effort": dataclasses.asdict(EFFORT)}
-    with pytest.raises(HalfulpError, match=r"'none float32 1' with exit code 1: Key.*'$"):
+    with pytest.raises(
+        HalfulpError, match=r"'sum none float32 1' with exit code 1: Key.*'$"
+    ):
         list(answers("speed", [job], options))
 
 
 def test_extra_memory_is_a_figure_where_the_system_has_one() -> None:
-    (nbytes,) = answers("memory", [{"cell": "1MiB", "type": "int32", "threads": 1}], {})
+    job = {"reduction": "l1", "cell": "1MiB", "type": "int32", "threads": 1}
+    (nbytes,) = answers("memory", [job], {})
     assert (nbytes is None) == (not Path("/proc/self/clear_refs").exists())
     assert nbytes is None or 0 <= nbytes < 2**24
-    nbytes = extra_memory(smaller(CELLS["rows"]), "float64", 1)
+    nbytes = extra_memory(smaller(CELLS["rows"]), MEAN, "float64", 1)
     assert nbytes is None or 0 <= nbytes < 2**24
 
 
@@ -289,6 +391,19 @@ def test_a_run_survives_json(run: Benchmark, tmp_path: Path) -> None:
     path.write_text(results.to_json(run))
     assert json.loads(path.read_text())["schema"] == results.SCHEMA
     assert results.load(path) == run
+
+
+def test_runs_of_squares_alone_as_they_were_written_before_are_read(
+    tmp_path: Path,
+) -> None:
+    content = json.loads(results.to_json(a_run()))
+    content["schema"] = 1
+    content["settings"]["peers"] = content["settings"]["peers"]["sum_square"]
+    for row in content["rows"]:
+        assert row.pop("reduction") == "sum_square"
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(content))
+    assert results.load(path) == a_run()
 
 
 @pytest.mark.parametrize(
@@ -325,15 +440,23 @@ def test_joined_runs_have_the_turns_of_all() -> None:
         assert both.rows[0].times[name] == [*turns, 1.0]
     assert [row.times for row in both.rows[1:]] == [r.times for r in a_run().rows[1:]]
     assert both.command == f"{a_run().command}; again"
-    assert both.machine["date"] == f"{a_run().machine['date']}; later"
+    assert both.machine["date"] == f"{a_run().machine['date']} to later"
+
+
+def test_joined_runs_have_the_rows_of_each() -> None:
+    squares, sums = a_run(), a_run("sum")
+    sums.settings = {"peers": {"sum": {"numpy": "np.sum(x)"}}}
+    both = results.joined([squares, sums])
+    assert both.rows == [*a_run().rows, *a_run("sum").rows[:-1]]
+    assert both.settings["peers"] == a_run().settings["peers"] | sums.settings["peers"]
+    assert both.command == "halfulp bench"
 
 
 def test_runs_of_different_things_are_not_joined() -> None:
-    others = a_run(), a_run(), a_run()
+    others = a_run(), a_run()
     others[0].machine["versions"] = {"numpy": "1.0"}
-    others[1].rows[0].cell = "other"
-    del others[2].rows[0].times["numpy"]
-    messages = "runs differ in versions", "only one run has other", "the same peers"
+    del others[1].rows[0].times["numpy"]
+    messages = "runs differ in versions", "the same peers"
     for other, message in zip(others, messages, strict=True):
         with pytest.raises(ArgumentError, match=message):
             results.joined([a_run(), other])
@@ -363,6 +486,11 @@ def test_markdown_has_every_figure_and_reason() -> None:
     for goal in goals.GOALS:
         assert f"| {goal.text} |" in text
     assert "| numpy | `np.sum(np.square(x), axis=axes)` |" in text
+    assert "| ties-rows | 1 | 10.0 | 1.00 | ordinary | 1.00 | 120 KiB |" in text
+    both = results.joined([a_run(), a_run("sum")])
+    both.settings["peers"]["sum"] = {"numpy": "np.sum(x)"}
+    assert "\n## sum of float32\n" in report.markdown(both)
+    assert "| numpy (sum) | `np.sum(x)` |" in report.markdown(both)
     columns = [line.count("|") for line in text.splitlines() if line[:4] == "|---"]
     assert min(columns) >= 3
     accuracy = report.markdown(accuracy_run())
@@ -372,20 +500,38 @@ def test_markdown_has_every_figure_and_reason() -> None:
 def test_verdicts_name_the_worst_row() -> None:
     run = a_run()
     verdicts = {c.goal.text: c for c in goals.check_goals(run.rows)}
-    flat = verdicts["flat, rows ≥ 0.9 of the limit"]
-    assert (flat.worst, flat.misses, flat.rows) == (0.5, 16, 16)
-    assert verdicts["8 MiB or more ≥ 1 times the fastest peer"].misses == 0
-    assert verdicts["8 MiB or more ≥ 1 times the fastest peer"].worst == 2
-    assert verdicts["columns ≥ 10 times onnxruntime"].rows == 0
+    flat = verdicts["flat, rows, 64MiB, 1GiB ≥ 0.9 of the limit"]
+    assert (flat.worst, flat.misses, flat.rows) == (0.5, 32, 32)
+    assert verdicts["8 MiB or more ≥ 0.95 times the fastest peer"].misses == 0
+    assert verdicts["8 MiB or more ≥ 0.95 times the fastest peer"].worst == 2
+    assert verdicts["columns of sum_square ≥ 10 times onnxruntime"].rows == 0
     assert verdicts["64 MiB on two or more threads ≥ 1.6 times one thread"].rows == 0
-    assert verdicts["ties ≥ 0.35 times ordinary values"].worst == 1
+    assert verdicts["ties, zeros ≥ 0.5 times ordinary values"].worst == 1
     assert verdicts["extra memory ≤ 1 MiB"].misses == 0
     slow = Measured("flat", "float32", 2, 1 << 26, {"halfulp": [10], "limit": [1]})
     slow.times[results.ONE_THREAD] = [15]
     run.rows.append(slow)
-    (threads,) = (c for c in goals.check_goals(run.rows) if "two or more" in c.goal.what)
-    assert threads.at == "float32 flat, 2 threads"
+    slow.times[results.ALL_LIMIT] = [8]
+    verdicts = {c.goal.text: c for c in goals.check_goals(run.rows)}
+    threads = verdicts["64 MiB on two or more threads ≥ 1.6 times one thread"]
+    assert threads.at == "sum_square of float32 flat, 2 threads"
     assert (threads.worst, threads.misses, threads.rows) == (1.5, 1, 1)
+    readers = [c for text, c in verdicts.items() if "threads that only read" in text]
+    assert [(c.worst, c.misses, c.rows) for c in readers] == [(0.8, 1, 1)]
+
+
+def test_the_goals_of_data_that_cancels_are_of_each_type() -> None:
+    rows = a_run("sum").rows
+    for row in rows:
+        if row.cell == "cancel":
+            elements = row.nbytes / TYPES[row.type].dtype.itemsize
+            row.times = {"limit": [elements], "halfulp": [1.5 * elements]}
+    verdicts = {c.goal.text: c for c in goals.check_goals(rows)}
+    double = verdicts["cancel of float64 ≤ 0.7 ns an element"]
+    assert (double.worst, double.misses, double.rows) == (1.5, 1, 1)
+    others = verdicts["cancel of other types ≥ 0.5 of the limit"]
+    assert (others.misses, others.rows) == (0, 9)
+    assert others.worst == pytest.approx(2 / 3)
 
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -439,7 +585,7 @@ def test_pictures_are_small_have_a_title_and_are_the_same_every_time(
     assert root.get("viewBox") is None  # else text would shrink with the page
     (title,) = root.iter(f"{SVG}title")
     assert title.get("id") == root.get("aria-labelledby")
-    assert len(picture) < 60_000
+    assert len(picture) < 70_000
     assert plot.draw(run, "100%") == picture
     assert "url(" not in picture
     assert "<path" not in picture
@@ -471,8 +617,8 @@ def test_the_picture_of_speed_names_the_limit_and_peers_and_leaves_out_empty_row
 ):
     run = a_run()
     shown = texts_of(plot.draw(run))
-    types = [text for text in shown if text in TYPES]
-    assert types == [*TYPES]
+    types = [text for text in shown if text.startswith("sum_square of ")]
+    assert types == [f"sum_square of {name}" for name in TYPES]
     assert shown.count("the limit: numpy.vdot") == len(TYPES)
     assert {f"0.5{plot.TIMES}", f"1{plot.TIMES}", "halfulp", "the fastest peer"} <= {
         *shown
@@ -481,7 +627,10 @@ def test_the_picture_of_speed_names_the_limit_and_peers_and_leaves_out_empty_row
     for cell in CELLS:
         # A label for each row with figures, none for ties of integers.
         assert shown.count(cell) == sum(row.cell == cell for row in large), cell
-    assert shown.count("numkong.moments") == len(large)
+    assert shown.count("numkong.moments") == sum(len(row.peers) > 0 for row in large)
+    more = texts_of(plot.draw(results.joined([run, a_run("l1")])))
+    assert "sum_square of float32" in more
+    assert "l1 of float32" in more
 
 
 def test_the_picture_of_sessions_writes_ratios_as_such() -> None:
@@ -531,39 +680,54 @@ def test_files_are_written_whole_or_not_at_all(
 # --- accuracy
 
 
+@pytest.mark.parametrize("reduction", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("type_name", ACCURACY_TYPES)
-def test_the_sum_of_integers_is_exact(type_name: str, rng: np.random.Generator) -> None:
+def test_results_of_integers_are_exact(
+    type_name: str, reduction: Reduction, rng: np.random.Generator
+) -> None:
+    def check(x: np.ndarray) -> None:
+        want = exact(reduction, x)
+        if isinstance(want, tuple):
+            assert abs(result_of_integers(reduction, x) / want[0] - 1) < 2.0**-120
+        else:
+            assert result_of_integers(reduction, x) == want
+
     dtype = TYPES[type_name].dtype
     width = 8 * dtype.itemsize
     for size in (1, 2, 1000):
         x = from_bits(rng.integers(0, 2**width, size, dtype=f"u{width // 8}"), dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             x = np.where(np.isfinite(x), x, dtype.type(0))
-        assert sum_square_of_integers(x) == halfulp.exact_sum_square(x)
+        check(x)
     least = from_bits([1, 2, 3, 0], dtype)
-    for values in (x[:0:-2], least, least[3:]):
-        assert sum_square_of_integers(values) == halfulp.exact_sum_square(values)
-    ordinary = rng.standard_normal(3000).astype(dtype)
-    assert sum_square_of_integers(ordinary) == halfulp.exact_sum_square(ordinary)
+    for values in (x[:0:-2], least, least[3:], -least):
+        check(values)
+    check(rng.standard_normal(3000).astype(dtype))
 
 
 def test_errors_are_in_ulps_of_the_exact_sum() -> None:
     assert error_in_ulps(np.float32(1), Fraction(1), "float32") == 0
     assert error_in_ulps(1, 1 + Fraction(1, 2**24), "float32") == 0.5
     assert error_in_ulps(1, 1 - Fraction(1, 2**25), "float32") == 0.5
+    assert error_in_ulps(-1, -1 - Fraction(1, 2**24), "float32") == 0.5
     assert error_in_ulps(2.0**-24, Fraction(1, 2**25), "float16") == 0.5
     with pytest.raises(OverflowError):
         error_in_ulps(math.inf, Fraction(1), "float16")
 
 
+@pytest.mark.parametrize("reduction", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("type_name", ACCURACY_TYPES)
-def test_halfulp_is_within_half_an_ulp(type_name: str) -> None:
-    broken = dataclasses.replace(NUMPY, name="broken", expression="1 / 0")
+def test_halfulp_is_within_half_an_ulp(type_name: str, reduction: Reduction) -> None:
+    numpy = next(p for p in PEERS if p.name == "numpy" and p.reduction == reduction)
+    broken = dataclasses.replace(numpy, name="broken", expression="1 / 0")
     for values in DISTRIBUTIONS:
-        ours, numpy, missing = errors_of(type_name, values, 1000, [NUMPY, broken])
-        assert ours.who == "halfulp"
-        assert len(ours.ulps) == len(numpy.ulps) == 20
-        assert max(ours.ulps) <= 0.5
+        rows = errors_of(reduction, type_name, values, 1000, [numpy, broken])
+        assert [(row.who, row.reduction) for row in rows] == [
+            (who, reduction.name) for who in ("halfulp", "numpy", "broken")
+        ]
+        mine, other, missing = rows
+        assert len(mine.ulps) == len(other.ulps) == 20
+        assert max(mine.ulps) <= 0.5
         assert missing.missing == "ZeroDivisionError: division by zero"
 
 
@@ -575,12 +739,13 @@ def test_a_run_from_end_to_end(
 ) -> None:
     files = {"--json": "run.json", "--markdown": "run.md", "--plot": "run.svg"}
     outputs = [word for k, v in files.items() for word in (k, str(tmp_path / v))]
-    options = ["--cells", "small,1MiB", "--types", "float32", "--threads", "1,2"]
+    options = ["--reductions", "sum_square", "--threads", "1,2"]
+    options += ["--cells", "small,1MiB", "--types", "float32"]
     options += ["--repeats", "1", "--peers", "numpy", "--quick", "--memory"]
     assert cli.main(["bench", *options, *outputs]) == 0
     shown = capsys.readouterr().out
     assert "float32" in shown
-    assert "small of float32" in shown
+    assert "small ≥ 1 times numpy" in shown
     run = results.load(tmp_path / "run.json")
     assert [(row.cell, row.threads) for row in run.rows] == [
         ("small", 1),
@@ -597,10 +762,11 @@ def test_a_run_from_end_to_end(
         "numpy.einsum",
     }
     assert run.settings["effort"]["repeats"] == 1
-    assert run.settings["peers"]["numpy.vdot"] == "np.vdot(x, x)"
+    assert run.settings["peers"]["sum_square"]["numpy.vdot"] == "np.vdot(x, x)"
+    assert run.rows[3].times.keys() > {results.ALL_LIMIT, results.ONE_THREAD}
     assert run.command == (
-        "halfulp bench --quick --types float32 --cells small,1MiB --threads 1,2 "
-        "--repeats 1 --peers numpy --memory"
+        "halfulp bench --quick --reductions sum_square --types float32 "
+        "--cells small,1MiB --threads 1,2 --repeats 1 --peers numpy --memory"
     )
     assert "(run.svg)\n" in (tmp_path / "run.md").read_text()
     again = tmp_path / "again.json"
@@ -623,12 +789,15 @@ def test_accuracy_from_end_to_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.json"
-    options = ["--quick", "--types", "float16", "--no-peers", "--json", str(path)]
+    options = ["--quick", "--reductions", "l2,mean", "--types", "float16"]
+    options += ["--no-peers", "--json", str(path)]
     assert cli.main(["bench", "accuracy", *options]) == 0
-    assert "float16, uniform(0, 1)" in capsys.readouterr().out
+    assert "mean of float16, uniform(0, 1)" in capsys.readouterr().out
     run = results.load(path)
-    assert run.command == "halfulp bench accuracy --quick --types float16 --no-peers"
-    assert len(run.rows) == 12
+    assert run.command == (
+        "halfulp bench accuracy --quick --reductions l2,mean --types float16 --no-peers"
+    )
+    assert len(run.rows) == 24
     assert max(max(row.ulps) for row in run.rows) <= 0.5
 
 
@@ -637,6 +806,7 @@ def test_sessions_from_end_to_end(
 ) -> None:
     path = tmp_path / "run.json"
     options = ["--quick", "--types", "float32,uint64", "--cells", "small"]
+    options += ["--reductions", "sum_square"]
     command = ["bench", "onnxruntime", *options, "--json", str(path)]
     assert cli.main([*command, "--markdown", str(tmp_path / "run.md")]) == 0
     shown = capsys.readouterr().out
@@ -661,7 +831,14 @@ def test_sessions_from_end_to_end(
         ("--types float", "no type 'float'; allowed: bfloat16"),
         ("--peers numpy,scipy", "no peer 'scipy'; allowed: numpy"),
         ("--peers numpy --no-peers", "--peers and --no-peers are given"),
-        ("--cells ties-rows --types int32", "allowed: float32, float64"),
+        (
+            "--cells ties-rows --types int32",
+            "'ties-rows' has no sum_square of int32; allowed: sum_square, sum, mean, l1, "
+            "l2 of bfloat16, float16, float32, float64",
+        ),
+        ("--cells cancel --reductions l1", "allowed: sum of bfloat16, float16"),
+        ("--reductions prod", "no reduction 'prod'; allowed: sum_square, sum, mean"),
+        ("accuracy --reductions prod", "no reduction 'prod'; allowed: sum_square, sum"),
         ("--threads 0", "--threads has '0'; allowed: 1 to 1024, or all"),
         ("--threads 1,many", "--threads has 'many'"),
         ("--repeats 0", "--repeats is 0; allowed: 1 or more"),

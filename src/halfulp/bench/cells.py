@@ -1,29 +1,26 @@
-"""The cells of the benchmark: which arrays, reduced along which axes.
+"""The cells of the benchmark: which arrays, reduced how and along which axes.
 
-May import element_types and errors only.
+May import element_types, reductions and values only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from halfulp.bench.values import Array, hard_rows, ordinary
 from halfulp.element_types import ELEMENT_TYPES, ElementType
-
-Array = npt.NDArray[Any]
+from halfulp.reductions import REDUCTIONS, Reduction
 
 TYPES = {t.numpy_name: t for t in ELEMENT_TYPES}
+FLOATS = tuple(name for name, t in TYPES.items() if t.kind == "float")
+ROWS = {row.name: row for row in REDUCTIONS}
 
-# Random values of one block again and again. A prime: else rows of a cell would be alike,
-# and the sums of their columns ties far more often than those of other data.
-_BLOCK = 999_983
-_SEED = 20180618
-_TYPES_OF_TIES = ("float32", "float64")
+# Reductions that differ in what an element adds, in what becomes of a sum, and all.
+_TERMS = ("sum_square", "sum", "l1")
+_ALL = tuple(ROWS)
+_SQUARES = ("sum_square",)
 
 # How an array lies in a buffer of C-contiguous memory.
 _LAYOUTS: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
@@ -36,7 +33,7 @@ _LAYOUTS: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One reduction to measure, of every type in `types`.
+    """Some reductions to measure along some axes, of every type in `types`.
 
     Attributes
     ----------
@@ -45,15 +42,18 @@ class Cell:
     what : str
         Shape and axes, for people.
     shape : tuple of int
-        Of the memory: "every second" takes half of its elements.
+        Of the memory: "every second" takes half of its elements. Where it has -1, as
+        many as `nbytes` hold.
     axes : tuple of int, optional
         None means all.
+    reductions : tuple of str
+        By their names in the table of reductions.
     layout : str
         How the array lies in its memory: a key of the table of layouts.
     nbytes : int, optional
-        The size of a flat array, instead of its `shape`.
-    ties : bool
-        Whether every sum is an exact tie between two values of the type.
+        The size of an array whose `shape` has -1.
+    values : {"ordinary", "ties", "zeros", "cancel"}
+        What it holds: see values.hard_rows.
     update : bool
         Whether a `halfulp.SumSquare` is updated, and nothing rounded.
     types : tuple of str
@@ -61,126 +61,137 @@ class Cell:
 
     name: str
     what: str
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = (-1,)
     axes: tuple[int, ...] | None = None
+    reductions: tuple[str, ...] = _ALL
     layout: str = "C"
-    nbytes: int | None = None
-    ties: bool = False
+    nbytes: int = 0
+    values: str = "ordinary"
     update: bool = False
     types: tuple[str, ...] = tuple(TYPES)
 
     def memory_shape(self, element: ElementType) -> tuple[int, ...]:
         """Return the shape of the memory of an array of a type."""
-        if self.nbytes is None:
-            return self.shape
-        return (self.nbytes // element.dtype.itemsize,)
+        known = math.prod(n for n in self.shape if n >= 0) * element.dtype.itemsize
+        return tuple(self.nbytes // known if n < 0 else n for n in self.shape)
 
     def bytes_touched(self, element: ElementType) -> int:
         """Return the bytes of memory that one call passes over."""
         return math.prod(self.memory_shape(element)) * element.dtype.itemsize
 
-    def build(self, element: ElementType) -> Array:
+    def build(self, element: ElementType, reduction: Reduction) -> Array:
         """Return the array of a type, the same whenever it is built."""
         shape = self.memory_shape(element)
-        if self.ties:
-            assert self.axes is not None
-            values = _tied_rows(shape[self.axes[0]], math.prod(shape), element)
-            flat = (values if self.axes == (1,) else values.T).ravel()
+        size = math.prod(shape)
+        if self.values == "ordinary":
+            flat = ordinary(size, element)
         else:
-            flat = _ordinary(math.prod(shape), element)
+            length = size if self.axes is None else shape[self.axes[0]]
+            rows = (size // length, length)
+            made = hard_rows(self.values, rows, element, reduction)
+            flat = (made.T if self.axes == (0,) else made).ravel()
         return _LAYOUTS[self.layout](flat, shape)
 
 
-def _ordinary(size: int, element: ElementType) -> Array:
-    """Normal values, or small integers; one random block again and again."""
-    rng = np.random.default_rng(_SEED)
-    if element.kind == "float":
-        block = rng.standard_normal(min(size, _BLOCK)).astype(element.dtype)
-    else:
-        least = 0 if element.name.startswith("u") else -100
-        block = rng.integers(least, 101, min(size, _BLOCK)).astype(element.dtype)
-    flat = np.empty(size, element.dtype)
-    for start in range(0, size, _BLOCK):
-        flat[start : start + _BLOCK] = block[: size - start]
-    return flat
-
-
-def _tied_rows(length: int, size: int, element: ElementType) -> Array:
-    """Rows of integers whose sums of squares are odd, of one bit more than fits.
-
-    The type has p bits; a sum in [2^p, 2^(p+1)) lies between two values of the
-    type two apart, and an odd sum in their middle. With magnitudes within an
-    eighth of r, r^2 * length = 1.5 * 2^p, the sum is between 1.14 and 1.9 times
-    2^p. The last element sets the parity.
-    """
-    rng = np.random.default_rng(_SEED)
-    r = math.isqrt((3 << element.precision) // (2 * length))
-    rows = rng.integers(r - r // 8, r + r // 8 + 1, (size // length, length))
-    even = np.count_nonzero(rows % 2, axis=1) % 2 == 0
-    rows[:, -1] ^= even
-    rows *= rng.choice([-1, 1], rows.shape)
-    return rows.astype(element.dtype)
-
-
-_SQUARE = (4096, 4096)
+_MATRIX = (4096, 4096)
 _FLAT = (1 << 24,)
+_SHORT = (1 << 20, 16)
+
+
+def _hard(
+    values: str, what: str, reductions: tuple[str, ...], *more: str
+) -> Iterator[Cell]:
+    """The cells of one kind of values, flat, in rows and in columns."""
+    shapes = {
+        "": ("2^24 elements", _FLAT, None),
+        "-rows": ("(4096, 4096) axis 1", _MATRIX, (1,)),
+        "-columns": ("(4096, 4096) axis 0", _MATRIX, (0,)),
+        "-short": ("(2^20, 16) axis 1", _SHORT, (1,)),
+    }
+    for end in more:
+        text, shape, axes = shapes[end]
+        yield Cell(
+            f"{values}{end}",
+            f"{text}, {what}",
+            shape,
+            axes,
+            reductions,
+            values=values,
+            types=FLOATS,
+        )
+
 
 CELLS = {
     cell.name: cell
     for cell in (
-        Cell("flat", "2^24 elements", _FLAT),
-        Cell("rows", "(4096, 4096) axis 1", _SQUARE, (1,)),
-        Cell("columns", "(4096, 4096) axis 0", _SQUARE, (0,)),
-        Cell("middle", "(64, 256, 1024) axis 1", (64, 256, 1024), (1,)),
+        Cell("flat", "2^24 elements", _FLAT, None, _TERMS),
+        Cell("rows", "(4096, 4096) axis 1", _MATRIX, (1,)),
+        Cell("columns", "(4096, 4096) axis 0", _MATRIX, (0,)),
+        Cell("middle", "(64, 256, 1024) axis 1", (64, 256, 1024), (1,), _TERMS),
         Cell(
-            "channels", "(16, 64, 128, 128) axes 0, 2, 3", (16, 64, 128, 128), (0, 2, 3)
+            "channels",
+            "(16, 64, 128, 128) axes 0, 2, 3",
+            (16, 64, 128, 128),
+            (0, 2, 3),
+            _TERMS,
         ),
-        Cell("short-rows", "(2^20, 16) axis 1", (1 << 20, 16), (1,)),
-        Cell("few-rows", "(16, 2^20) axis 0", (16, 1 << 20), (0,)),
-        Cell("fortran-0", "(4096, 4096) Fortran order, axis 0", _SQUARE, (0,), "Fortran"),
-        Cell("fortran-1", "(4096, 4096) Fortran order, axis 1", _SQUARE, (1,), "Fortran"),
-        Cell("strided", "every second of 2^24 elements", _FLAT, layout="every second"),
-        Cell("reversed", "2^24 elements backwards", _FLAT, layout="reversed"),
-        Cell("small", "64 elements", (64,)),
-        Cell("1MiB", "1 MiB", nbytes=1 << 20),
-        Cell("1GiB", "1 GiB", nbytes=1 << 30),
+        Cell("short-rows", "(2^20, 16) axis 1", _SHORT, (1,)),
+        Cell("few-rows", "(16, 2^20) axis 0", (16, 1 << 20), (0,), _TERMS),
         Cell(
-            "ties-rows",
-            "(4096, 4096) axis 1, all sums ties",
-            _SQUARE,
+            "fortran-0",
+            "(4096, 4096) Fortran order, axis 0",
+            _MATRIX,
+            (0,),
+            _SQUARES,
+            "Fortran",
+        ),
+        Cell(
+            "fortran-1",
+            "(4096, 4096) Fortran order, axis 1",
+            _MATRIX,
             (1,),
-            ties=True,
-            types=_TYPES_OF_TIES,
+            _SQUARES,
+            "Fortran",
         ),
         Cell(
-            "ties-columns",
-            "(4096, 4096) axis 0, all sums ties",
-            _SQUARE,
-            (0,),
-            ties=True,
-            types=_TYPES_OF_TIES,
+            "strided",
+            "every second of 2^24 elements",
+            _FLAT,
+            None,
+            _TERMS,
+            "every second",
         ),
-        Cell("update-flat", "SumSquare.update: 2^24 elements", _FLAT, update=True),
+        Cell("reversed", "2^24 elements backwards", _FLAT, None, _TERMS, "reversed"),
+        Cell("small", "64 elements", (64,)),
+        Cell("1MiB", "1 MiB", reductions=_TERMS, nbytes=1 << 20),
+        Cell("64MiB", "64 MiB", reductions=_TERMS, nbytes=1 << 26),
+        Cell("1GiB", "1 GiB", reductions=_TERMS, nbytes=1 << 30),
         Cell(
-            "update-axis-0",
-            "SumSquare.update: (4096, 4096) axis 0",
-            _SQUARE,
+            "1GiB-columns",
+            "1 GiB, (n, 4096) axis 0",
+            (-1, 4096),
             (0,),
-            update=True,
+            _TERMS,
+            nbytes=1 << 30,
         ),
-        Cell(
-            "update-tall",
-            "SumSquare.update: (2^22, 4) axis 0",
-            (1 << 22, 4),
-            (0,),
-            update=True,
-        ),
-        Cell(
-            "update-few",
-            "SumSquare.update: (16, 2^20) axis 0",
-            (16, 1 << 20),
-            (0,),
-            update=True,
+        *_hard("ties", "all results ties", _ALL, "-rows", "-columns", "-short"),
+        *_hard("zeros", "all results 0", _TERMS, "-rows", "-columns"),
+        *_hard("cancel", "sums of an ulp", ("sum",), "", "-rows", "-columns"),
+        *(
+            Cell(
+                f"update-{name}",
+                f"SumSquare.update: {what}",
+                shape,
+                axes,
+                _SQUARES,
+                update=True,
+            )
+            for name, what, shape, axes in (
+                ("flat", "2^24 elements", _FLAT, None),
+                ("axis-0", "(4096, 4096) axis 0", _MATRIX, (0,)),
+                ("tall", "(2^22, 4) axis 0", (1 << 22, 4), (0,)),
+                ("few", "(16, 2^20) axis 0", (16, 1 << 20), (0,)),
+            )
         ),
     )
 }
@@ -188,5 +199,5 @@ CELLS = {
 # Below this, a call is timed in a batch, and its time matters more than its speed.
 SMALL_BYTES = 1 << 14
 
-QUICK_TYPES = tuple(name for name in TYPES if not name.startswith("u"))
-QUICK_CELLS = ("flat", "rows", "columns", "small")
+QUICK_TYPES = ("float16", "float32", "float64")
+QUICK_CELLS = ("flat", "columns", "small")

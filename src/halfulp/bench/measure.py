@@ -1,6 +1,7 @@
 """Times one cell: the limit, halfulp and its peers take turns.
 
-May import halfulp itself, cells, machine, ours, peers and results only.
+May import halfulp itself, reductions and, of bench, cells, machine, ours, peers,
+results and values only.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import dataclasses
 import time
 import timeit
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,17 @@ from halfulp.bench.cells import SMALL_BYTES, TYPES, Cell
 from halfulp.bench.machine import memory_bytes
 from halfulp.bench.ours import ours
 from halfulp.bench.peers import Peer
-from halfulp.bench.results import HALFULP, LIMIT, NO_PEERS, ONE_THREAD, ORDINARY, Measured
+from halfulp.bench.results import (
+    ALL_LIMIT,
+    HALFULP,
+    LIMIT,
+    NO_PEERS,
+    ONE_THREAD,
+    ORDINARY,
+    Measured,
+)
+from halfulp.bench.values import ordinary
+from halfulp.reductions import Reduction
 
 SMALL_CALLS = 20_000
 # The array, the buffer of the limit, and a peer's square and its copy.
@@ -54,23 +66,30 @@ _Time = Callable[[], float]
 
 
 def measure(
-    cell: Cell, type_name: str, threads: int, peers: Iterable[Peer], effort: Effort
+    cell: Cell,
+    reduction: Reduction,
+    type_name: str,
+    threads: int,
+    peers: Iterable[Peer],
+    effort: Effort,
 ) -> Measured:
-    """Measure one cell of one type.
+    """Measure one reduction of one cell of one type.
 
     The limit is ``numpy.vdot`` of as many bytes of float64 with itself, on one
-    thread whatever `threads` is. To be called where BLAS has one thread.
+    thread whatever `threads` is; with more, those of as many threads are another. To be
+    called where BLAS has one thread.
 
     Parameters
     ----------
     cell : Cell
+    reduction : Reduction
     type_name : str
         The NumPy name of the type.
     threads : int
         For halfulp and for the peers that can be told.
     peers : iterable of Peer
-        None is measured in a cell of ties, which is compared with an ordinary cell,
-        nor in one of updates.
+        Those that are not exact are not measured in a cell of updates, nor in one of
+        hard values, which is compared with an ordinary cell.
     effort : Effort
 
     Returns
@@ -80,7 +99,7 @@ def measure(
     """
     element = TYPES[type_name]
     nbytes = cell.bytes_touched(element)
-    result = Measured(cell.name, type_name, threads, nbytes)
+    result = Measured(cell.name, type_name, threads, nbytes, reduction=reduction.name)
     available = memory_bytes("MemAvailable")
     if available is not None and available < _ARRAYS_NEEDED * nbytes:
         result.skipped = (
@@ -88,21 +107,30 @@ def measure(
             f"{available >> 20} MiB are free"
         )
         return result
-    x = cell.build(element)
+    x = cell.build(element, reduction)
     calls = SMALL_CALLS if nbytes < SMALL_BYTES else 1
-    same_bytes = Cell(LIMIT, "", nbytes=nbytes).build(TYPES["float64"])
-    with halfulp.num_threads(threads), np.errstate(all="ignore"):
+    same_bytes = ordinary(nbytes // 8, TYPES["float64"])
+    is_ordinary = cell.values == "ordinary"
+    with (
+        halfulp.num_threads(threads),
+        np.errstate(all="ignore"),
+        ThreadPoolExecutor(threads) as pool,
+    ):
         contestants = {
             LIMIT: timed("np.vdot(y, y)", {"np": np, "y": same_bytes}, calls),
-            HALFULP: timed(*ours(cell, x), calls),
+            HALFULP: timed(*ours(cell, reduction, x), calls),
         }
         if threads > 1:
             contestants[ONE_THREAD] = halfulp.num_threads(1)(contestants[HALFULP])
-        if cell.ties:
-            ordinary = dataclasses.replace(cell, ties=False).build(element)
-            contestants[ORDINARY] = timed(*ours(cell, ordinary), calls)
-        for peer in () if cell.ties or cell.update else peers:
-            if not peer.applies(x, cell.axes):
+            if calls == 1:
+                parts = np.array_split(same_bytes, threads)
+                reads = {"vdot": np.vdot, "parts": parts, "each": pool.map}
+                contestants[ALL_LIMIT] = timed("[*each(vdot, parts, parts)]", reads, 1)
+        if not is_ordinary:
+            usual = dataclasses.replace(cell, values="ordinary").build(element, reduction)
+            contestants[ORDINARY] = timed(*ours(cell, reduction, usual), calls)
+        for peer in () if cell.update else peers:
+            if not (is_ordinary or peer.is_exact) or not peer.applies(x, cell.axes):
                 continue
             try:
                 names = peer.prepare(x, cell.axes, threads)

@@ -1,6 +1,6 @@
 """What halfulp is asked to do with a cell.
 
-May import halfulp itself and cells only.
+May import halfulp itself, cells, reductions and values only.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import halfulp
-from halfulp.bench.cells import Array, Cell
+from halfulp.bench.cells import Cell
+from halfulp.bench.values import Array
+from halfulp.reductions import Reduction
 
 
-def ours(cell: Cell, x: Array) -> tuple[str, Mapping[str, Any]]:
+def ours(cell: Cell, reduction: Reduction, x: Array) -> tuple[str, Mapping[str, Any]]:
     """Return an expression that reduces the array of a cell, and the names in it."""
     if not cell.update:
-        names = {"sum_square": halfulp.sum_square, "x": x, "axes": cell.axes}
-        return "sum_square(x, axes)", names
+        return expression(reduction), {"halfulp": halfulp, "x": x, "axes": cell.axes}
     kept = (
         ()
         if cell.axes is None
@@ -24,3 +25,10 @@ def ours(cell: Cell, x: Array) -> tuple[str, Mapping[str, Any]]:
     )
     state = halfulp.SumSquare(x.dtype, kept).copy()  # whose memory is there
     return "update(x, axes)", {"update": state.update, "x": x, "axes": cell.axes}
+
+
+def expression(reduction: Reduction) -> str:
+    """Return the call of a reduction of x along axes."""
+    if reduction.ord is None:
+        return f"halfulp.{reduction.name}(x, axes)"
+    return f"halfulp.vector_norm(x, axes, ord={reduction.ord})"

@@ -1,19 +1,22 @@
-"""Other libraries that compute sums of squares, and how each is asked to.
+"""Other libraries that reduce, and how each is asked to.
 
-May import reductions only. Each library is imported when it is prepared.
+May import reductions and results only. Each library is imported when it is prepared.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from halfulp.reductions import SUM_SQUARE
+from halfulp.bench.results import EXACT
+from halfulp.reductions import L1, L2, MEAN, REDUCTIONS, SUM, SUM_SQUARE, Reduction
 
 Array = npt.NDArray[Any]
 Axes = tuple[int, ...] | None
@@ -25,12 +28,13 @@ class Peer:
 
     Attributes
     ----------
+    reduction : Reduction
     name : str
         The library and, where it has several ways, the function.
     library : str
         The name under which it is installed and imported.
     expression : str
-        What is timed: it evaluates to the sums.
+        What is timed: it evaluates to the results.
     prepare : callable
         From an array, axes and threads to the names in `expression`.
     applies : callable
@@ -38,11 +42,17 @@ class Peer:
         the library refuses on its own need not be excluded.
     """
 
+    reduction: Reduction
     name: str
     library: str
     expression: str
     prepare: Callable[[Array, Axes, int], Mapping[str, Any]]
     applies: Callable[[Array, Axes], bool] = lambda x, axes: True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is made to round the exact sum once."""
+        return self.name in EXACT
 
 
 def _numpy(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
@@ -67,7 +77,11 @@ def _torch(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
 
 
 def onnxruntime_names(
-    x: Array, axes: Axes, threads: int, register: Callable[[Any], None] | None = None
+    reduction: Reduction,
+    x: Array,
+    axes: Axes,
+    threads: int,
+    register: Callable[[Any], None] | None = None,
 ) -> Mapping[str, Any]:
     """Return what "run(None, feed)[0]" needs; `register` may add to the options."""
     from onnx import TensorProto, helper
@@ -76,13 +90,13 @@ def onnxruntime_names(
     code = helper.np_dtype_to_tensor_dtype(x.dtype)
     given = axes or ()
     graph = helper.make_graph(
-        [helper.make_node(SUM_SQUARE.operator, ["x", "axes"], ["y"], keepdims=0)],
+        [helper.make_node(reduction.operator, ["x", "axes"], ["y"], keepdims=0)],
         "graph",
         [helper.make_tensor_value_info("x", code, x.shape)],
         [helper.make_tensor_value_info("y", code, None)],
         [helper.make_tensor("axes", TensorProto.INT64, [len(given)], given)],
     )
-    opset = helper.make_opsetid("", SUM_SQUARE.newest.since)
+    opset = helper.make_opsetid("", max(row.newest.since for row in REDUCTIONS))
     model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -105,6 +119,25 @@ def _bottleneck(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
     return {"bn": bottleneck, "x": x, "axis": None if axes is None else axes[0]}
 
 
+def _xsum(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
+    xsum = importlib.import_module("xsum")
+    return {"Sum": xsum.xsum_small if x.size < _SHORT else xsum.xsum_large, "x": x}
+
+
+def _bitrep(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
+    return {"Sum": importlib.import_module("bitrep").FastSumF64, "x": x}
+
+
+def _fsum(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
+    return {"fsum": math.fsum, "x": x}
+
+
+# Below it xsum's small accumulator is the faster one.
+_SHORT = 1000
+# A call of what takes elements one by one takes seconds above it.
+_LONG = 1 << 20
+
+
 def _is_float(x: Array) -> bool:
     return x.dtype.kind not in "iu"
 
@@ -121,9 +154,44 @@ def _has_dot(x: Array) -> bool:
     return _is_flat(x) and x.flags.c_contiguous and _is_float(x)
 
 
+def _has_bottleneck(x: Array, axes: Axes) -> bool:
+    # Of other types it has no compiled loop, of several axes none at all.
+    has_loop = x.dtype.name in ("float32", "float64", "int32", "int64")
+    return has_loop and (axes is None or len(axes) == 1)
+
+
+def _floats(x: Array, axes: Axes) -> bool:
+    return _is_float(x)
+
+
+def _integers(x: Array, axes: Axes) -> bool:
+    return not _is_float(x)
+
+
+def _flat_doubles(x: Array, axes: Axes) -> bool:
+    return _is_flat(x) and x.dtype.name == "float64"
+
+
+def _few_doubles(x: Array, axes: Axes) -> bool:
+    return _flat_doubles(x, axes) and x.size <= _LONG
+
+
+def _runtime(reduction: Reduction) -> Peer:
+    """ONNX Runtime, whose means and roots of integers are integers."""
+
+    def applies(x: Array, axes: Axes) -> bool:
+        return reduction.finish == "none" or _is_float(x)
+
+    prepare = partial(onnxruntime_names, reduction)
+    return Peer(
+        reduction, "onnxruntime", "onnxruntime", "run(None, feed)[0]", prepare, applies
+    )
+
+
 PEERS = (
-    Peer("numpy", "numpy", "np.sum(np.square(x), axis=axes)", _numpy),
+    Peer(SUM_SQUARE, "numpy", "numpy", "np.sum(np.square(x), axis=axes)", _numpy),
     Peer(
+        SUM_SQUARE,
         "numpy.vdot",
         "numpy",
         "np.vdot(x, x)",
@@ -131,6 +199,7 @@ PEERS = (
         lambda x, axes: _is_flat(x) and _is_wide_float(x),
     ),
     Peer(
+        SUM_SQUARE,
         "numpy.einsum",
         "numpy",
         "np.einsum(subscripts, x, x)",
@@ -138,21 +207,17 @@ PEERS = (
         lambda x, axes: _is_wide_float(x),
     ),
     Peer(
+        SUM_SQUARE,
         "torch.norm",
         "torch",
         "torch.linalg.vector_norm(t, dim=axes).square()",
         _torch,
-        lambda x, axes: _is_float(x),
+        _floats,
     ),
+    Peer(SUM_SQUARE, "torch.sum", "torch", "t.square().sum(axes)", _torch, _integers),
+    _runtime(SUM_SQUARE),
     Peer(
-        "torch.sum",
-        "torch",
-        "t.square().sum(axes)",
-        _torch,
-        lambda x, axes: not _is_float(x),
-    ),
-    Peer("onnxruntime", "onnxruntime", "run(None, feed)[0]", onnxruntime_names),
-    Peer(
+        SUM_SQUARE,
         "numkong.dot",
         "numkong",
         "numkong.dot(x, x)",
@@ -160,6 +225,7 @@ PEERS = (
         lambda x, axes: _has_dot(x),
     ),
     Peer(
+        SUM_SQUARE,
         "numkong.moments",
         "numkong",
         "numkong.moments(x)[1]",
@@ -167,6 +233,7 @@ PEERS = (
         lambda x, axes: _is_flat(x) and not _has_dot(x),
     ),
     Peer(
+        SUM_SQUARE,
         "numkong.norm",
         "numkong",
         "np.square(numkong.norm(x, axis=axes))",
@@ -174,19 +241,80 @@ PEERS = (
         lambda x, axes: not _is_flat(x),
     ),
     Peer(
+        SUM_SQUARE,
         "bottleneck",
         "bottleneck",
         "bn.ss(x, axis)",
         _bottleneck,
-        # Of other types it has no compiled loop, of several axes none at all.
-        lambda x, axes: (
-            x.dtype.name in ("float32", "float64", "int32", "int64")
-            and (axes is None or len(axes) == 1)
-        ),
+        _has_bottleneck,
     ),
+    Peer(SUM, "numpy", "numpy", "np.sum(x, axis=axes)", _numpy),
+    Peer(SUM, "torch", "torch", "t.sum(axes)", _torch),
+    _runtime(SUM),
+    Peer(SUM, "numkong", "numkong", "numkong.sum(x, axis=axes)", _numkong),
+    Peer(
+        SUM,
+        "bottleneck",
+        "bottleneck",
+        "bn.nansum(x, axis)",
+        _bottleneck,
+        _has_bottleneck,
+    ),
+    Peer(
+        SUM,
+        "xsum",
+        "xsum",
+        "(s := Sum(), s.add(x), s.round())[2]",
+        _xsum,
+        _flat_doubles,
+    ),
+    Peer(SUM, "math.fsum", "math", "fsum(x)", _fsum, _few_doubles),
+    Peer(
+        SUM,
+        "bitrep",
+        "bitrep",
+        "(s := Sum(), s.extend(x), s.finish().value())[2]",
+        _bitrep,
+        _few_doubles,
+    ),
+    Peer(MEAN, "numpy", "numpy", "np.mean(x, axis=axes)", _numpy),
+    Peer(MEAN, "torch", "torch", "t.mean(axes)", _torch, _floats),
+    Peer(
+        MEAN,
+        "torch.double",
+        "torch",
+        "t.mean(axes, dtype=torch.float64)",
+        _torch,
+        _integers,
+    ),
+    _runtime(MEAN),
+    Peer(
+        MEAN,
+        "bottleneck",
+        "bottleneck",
+        "bn.nanmean(x, axis)",
+        _bottleneck,
+        _has_bottleneck,
+    ),
+    Peer(L1, "numpy", "numpy", "np.linalg.vector_norm(x, ord=1, axis=axes)", _numpy),
+    Peer(L1, "numpy.abs", "numpy", "np.sum(np.abs(x), axis=axes)", _numpy),
+    Peer(
+        L1, "torch", "torch", "torch.linalg.vector_norm(t, 1, dim=axes)", _torch, _floats
+    ),
+    Peer(L1, "torch.abs", "torch", "t.abs().sum(axes)", _torch, _integers),
+    _runtime(L1),
+    Peer(L2, "numpy", "numpy", "np.linalg.vector_norm(x, axis=axes)", _numpy),
+    Peer(L2, "torch", "torch", "torch.linalg.vector_norm(t, dim=axes)", _torch, _floats),
+    _runtime(L2),
+    Peer(L2, "numkong", "numkong", "numkong.norm(x, axis=axes)", _numkong),
 )
 
 LIBRARIES = tuple(dict.fromkeys(peer.library for peer in PEERS))
+
+
+def peers_of(reduction: str, names: Container[str]) -> list[Peer]:
+    """Return the peers of a reduction whose names are among some."""
+    return [p for p in PEERS if p.reduction.name == reduction and p.name in names]
 
 
 def as_array(value: Any) -> Array:

@@ -1,8 +1,8 @@
 """A benchmark as a picture: an SVG that is as wide as the page that shows it.
 
-May import errors, report.html, cells and results only. Places across are fractions of the
-width and sizes of text are pixels, so that a picture is read on a phone as on a desk;
-its colours follow the colour scheme of the page around it.
+May import errors, report.html and, of bench, cells, report and results only. Places
+across are fractions of the width and sizes of text are pixels, so that a picture is read
+on a phone as on a desk; its colours follow the colour scheme of the page around it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from halfulp.bench.cells import SMALL_BYTES
+from halfulp.bench.report import by_title
 from halfulp.bench.results import HALFULP, RUNTIME, Benchmark, Errors, Measured
 from halfulp.errors import ArgumentError
 from halfulp.report.html import DARK, LIGHT, element, escape, number
@@ -198,9 +199,9 @@ def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
             yield 0, at(_of_peer(row)), 1, row.peers[0]
 
     parts = [_legend(["halfulp", "the fastest peer"], [_swatch(0), _swatch(1)])]
-    for type_name in dict.fromkeys(row.type for row in shown):
-        cells = {row.cell: [*bars(row)] for row in shown if row.type == type_name}
-        parts.append(_bars(type_name, cells, axis, at(1), "the limit: numpy.vdot"))
+    for heading, group in by_title(shown).items():
+        cells = {row.cell: [*bars(row)] for row in group}
+        parts.append(_bars(heading, cells, axis, at(1), "the limit: numpy.vdot"))
     plural = "s" * (threads > 1)
     return f"Speed of {threads} thread{plural}, as a multiple of the limit", parts
 
@@ -241,12 +242,11 @@ def _sessions(rows: list[Measured]) -> tuple[str, list[_Part]]:
         return at(min(1, ratio)), at(max(1, ratio)), series, words
 
     parts = []
-    for type_name in dict.fromkeys(row.type for row in compared):
+    for heading, group in by_title(compared).items():
         cells: dict[str, list[tuple[float, float, int, str]]] = {}
-        for row in compared:
-            if row.type == type_name:
-                cells.setdefault(row.cell, []).append(bar(row))
-        parts.append(_bars(type_name, cells, axis, at(1), "as fast as without"))
+        for row in group:
+            cells.setdefault(row.cell, []).append(bar(row))
+        parts.append(_bars(heading, cells, axis, at(1), "as fast as without"))
     names = [f"{count} thread{'s' * (count > 1)}" for count in threads]
     marks = [_swatch(i) for i in range(len(threads))]
     title = (
@@ -310,8 +310,8 @@ def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
     def across(n: int) -> float:
         return math.log(n / sizes[0]) / max(1e-9, math.log(sizes[-1] / sizes[0]))
 
-    def panel(type_name: str, values: str) -> _Part:
-        here = [r for r in present if (r.type, r.values) == (type_name, values)]
+    def panel(*key: str) -> _Part:
+        here = [r for r in present if (r.reduction, r.type, r.values) == key]
         greatest = max(10 * _LEAST_ULPS, *(max(r.ulps) for r in here))
         decades = math.ceil(math.log10(greatest / _LEAST_ULPS))
         lines = []
@@ -323,12 +323,12 @@ def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
                     for n, ulps in points
                 )
                 lines.append(_line(who, i, places, "non-scaling-stroke"))
-        return _curves(f"{type_name}, {values}", lines, sizes, across, decades)
+        return _curves("{} of {}, {}".format(*key), lines, sizes, across, decades)
 
     names = [HALFULP, *peers]
     marks = [_line(who, series[who], "0,6 24,6") for who in names]
-    kinds = dict.fromkeys((row.type, row.values) for row in present)
-    title = "Greatest error of a sum of squares, in ulps, by its number of elements"
+    kinds = dict.fromkeys((row.reduction, row.type, row.values) for row in present)
+    title = "Greatest error of a reduction, in ulps, by its number of elements"
     return title, [_legend(names, marks), *(panel(*kind) for kind in kinds)]
 
 

@@ -13,7 +13,15 @@ from rich.table import Table as TerminalTable
 
 from halfulp.bench.cells import CELLS, SMALL_BYTES
 from halfulp.bench.goals import GoalCheck, check_goals
-from halfulp.bench.results import RUNTIME, Benchmark, Errors, Measured
+from halfulp.bench.results import (
+    EXACT,
+    HALFULP,
+    ORDINARY,
+    RUNTIME,
+    Benchmark,
+    Errors,
+    Measured,
+)
 from halfulp.report.markdown import RIGHT
 from halfulp.report.markdown import table as markdown_table
 from halfulp.terminal import new_table
@@ -21,11 +29,12 @@ from halfulp.terminal import new_table
 _LIMIT_NOTE = (
     "The limit is `numpy.vdot` of as many bytes of float64 with itself, on one thread, "
     "measured in turns with the rest. Each time is the best of all calls. A ratio "
-    "above 1 means that halfulp is faster than the fastest peer."
+    "above 1 means that halfulp is faster than the fastest peer or, of data that is hard "
+    "to round, than it is itself on ordinary values."
 )
 _ULPS_NOTE = (
-    "The greatest error of the sum of n squares on random arrays, in units in the last "
-    "place of the exact sum; wider results are rounded to the type first."
+    "The greatest error of results over n elements of random arrays, in units in the "
+    "last place of the exact result; wider results are rounded to the type first."
 )
 
 _SESSIONS_NOTE = (
@@ -66,7 +75,7 @@ class Table:
 
 
 def tables(benchmark: Benchmark) -> list[Table]:
-    """Return the figures of a benchmark, a table for each type."""
+    """Return the figures of a benchmark, a table for each reduction and type."""
     if benchmark.kind == "accuracy":
         return list(_accuracy_tables(benchmark.rows))
     if benchmark.kind == "onnxruntime":
@@ -142,13 +151,36 @@ def _speed_tables(rows: list[Measured]) -> Iterator[Table]:
     with_memory = any(row.extra_memory is not None for row in rows)
     head = ("cell", "threads", "GB/s", "of limit", "fastest peer", "ratio")
     extra = ("extra",) * with_memory
-    for type_name in dict.fromkeys(row.type for row in rows):
+    for title, group in by_title(rows).items():
         texts = [
-            (*_speed_row(row), *(_kib(row.extra_memory),) * with_memory)
-            for row in rows
-            if row.type == type_name
+            (*_speed_row(row), *(_kib(row.extra_memory),) * with_memory) for row in group
         ]
-        yield Table(type_name, head + extra, texts)
+        yield Table(title, head + extra, texts)
+    yield from _exact_tables(rows)
+
+
+def by_title(rows: Sequence[Measured]) -> dict[str, list[Measured]]:
+    """Return the rows of each reduction of a type, under a title for them."""
+    groups: dict[str, list[Measured]] = {}
+    for row in rows:
+        groups.setdefault(f"{row.reduction} of {row.type}", []).append(row)
+    return groups
+
+
+def _exact_tables(rows: list[Measured]) -> Iterator[Table]:
+    """Nanoseconds an element of what rounds exact sums once."""
+    compared = [row for row in rows if row.threads == 1 and EXACT & row.times.keys()]
+    names = [name for name in sorted(EXACT) if any(name in r.times for r in compared)]
+    texts = [
+        (row.cell, *(_each(row, name) for name in (HALFULP, *names))) for row in compared
+    ]
+    if texts:
+        head = ("cell", HALFULP, *names)
+        yield Table("Exact sums of float64, ns an element", head, texts)
+
+
+def _each(row: Measured, name: str) -> str:
+    return f"{row.best(name) / (row.nbytes / 8):.2f}" if name in row.times else ""
 
 
 def _speed_row(row: Measured) -> tuple[str, ...]:
@@ -159,6 +191,8 @@ def _speed_row(row: Measured) -> tuple[str, ...]:
         texts = (*start, f"{row.best() / 1000:.2f} µs", "")
     else:
         texts = (*start, f"{row.speed:.1f}", f"{row.of_limit:.2f}")
+    if ORDINARY in row.times:
+        return (*texts, "ordinary", f"{row.ratio_to(ORDINARY):.2f}")
     if not row.peers:
         return (*texts, *[""] * 2)
     return (*texts, row.peers[0], f"{row.ratio_to(row.peers[0]):.2f}")
@@ -166,9 +200,8 @@ def _speed_row(row: Measured) -> tuple[str, ...]:
 
 def _session_tables(rows: list[Measured]) -> Iterator[Table]:
     head = ("cell", "threads", "with halfulp", "without", "ratio")
-    for type_name in dict.fromkeys(row.type for row in rows):
-        texts = [_session_row(row) for row in rows if row.type == type_name]
-        yield Table(type_name, head, texts)
+    for title, group in by_title(rows).items():
+        yield Table(title, head, [_session_row(row) for row in group])
 
 
 def _session_row(row: Measured) -> tuple[str, ...]:
@@ -203,7 +236,12 @@ def _cell_table(rows: list[Measured]) -> Table:
 
 
 def _peer_table(benchmark: Benchmark) -> Table:
-    peers = [(name, f"`{text}`") for name, text in benchmark.settings["peers"].items()]
+    present = dict.fromkeys(row.reduction for row in benchmark.rows)
+    peers = [
+        (f"{name} ({reduction})" if len(present) > 1 else name, f"`{text}`")
+        for reduction in present
+        for name, text in benchmark.settings["peers"].get(reduction, {}).items()
+    ]
     return Table("Peers", ("peer", "what"), peers)
 
 
@@ -223,8 +261,8 @@ def _missing(rows: list[Measured]) -> Table:
 
 
 def _accuracy_tables(rows: list[Errors]) -> Iterator[Table]:
-    for type_name, values in dict.fromkeys((row.type, row.values) for row in rows):
-        here = [r for r in rows if (r.type, r.values) == (type_name, values)]
+    for key in dict.fromkeys((row.reduction, row.type, row.values) for row in rows):
+        here = [r for r in rows if (r.reduction, r.type, r.values) == key]
         sizes = sorted({row.n for row in here})
         worst = {(row.who, row.n): max(row.ulps) for row in here if row.ulps}
         texts = [
@@ -232,7 +270,7 @@ def _accuracy_tables(rows: list[Errors]) -> Iterator[Table]:
             for who in dict.fromkeys(who for who, _ in worst)
         ]
         head = ("ulps for n =", *(f"{n:.0e}".replace("e+0", "e") for n in sizes))
-        yield Table(f"{type_name}, {values}", head, texts)
+        yield Table("{} of {}, {}".format(*key), head, texts)
 
 
 def _ulps(value: float | None) -> str:

@@ -1,6 +1,6 @@
 """What was measured, and what follows from it by division; as JSON and back.
 
-May import errors, input and output only.
+May import errors, input, output and reductions only.
 """
 
 from __future__ import annotations
@@ -15,24 +15,28 @@ from typing import Any
 from halfulp.errors import ArgumentError
 from halfulp.input import read_whole
 from halfulp.output import STDIO, read_stdin
+from halfulp.reductions import SUM_SQUARE
 
-SCHEMA = 1
+SCHEMA = 2
 _MOST_BYTES = 2**26  # of a benchmark
 
-# Who has times, besides peers: the limit; halfulp; halfulp on one thread, where it has
-# more; halfulp on ordinary values, where these are ties.
+# Who has times, besides peers: the limit, and that of as many threads; halfulp, and on
+# one thread, where it has more; and on ordinary values, where these are hard.
 LIMIT = "limit"
+ALL_LIMIT = "limit, as many threads"
 HALFULP = "halfulp"
 ONE_THREAD = "halfulp, one thread"
 ORDINARY = "halfulp, ordinary values"
 # The peer beside which halfulp runs inside of the same runtime.
 RUNTIME = "onnxruntime"
-NO_PEERS = {LIMIT, HALFULP, ONE_THREAD, ORDINARY}
+# Peers made to round the exact sum once, which the others need not be as slow as.
+EXACT = {"xsum", "math.fsum", "bitrep"}
+NO_PEERS = {LIMIT, ALL_LIMIT, HALFULP, ONE_THREAD, ORDINARY}
 
 
 @dataclass(slots=True)
 class Measured:
-    """The times of one cell, type and number of threads.
+    """The times of one reduction, cell, type and number of threads.
 
     Attributes
     ----------
@@ -49,6 +53,7 @@ class Measured:
         Why nothing was measured, if so.
     extra_memory : int, optional
         Bytes beyond the result that one call took.
+    reduction : str
     """
 
     cell: str
@@ -59,6 +64,7 @@ class Measured:
     missing: dict[str, str] = field(default_factory=dict)
     skipped: str = ""
     extra_memory: int | None = None
+    reduction: str = SUM_SQUARE.name
 
     def best(self, name: str = HALFULP) -> float:
         """Return the shortest time of a call, in nanoseconds."""
@@ -76,8 +82,8 @@ class Measured:
 
     @property
     def peers(self) -> list[str]:
-        """The peers that have times, the fastest first."""
-        return sorted(self.times.keys() - NO_PEERS, key=self.best)
+        """The peers that have times and are not exact, the fastest first."""
+        return sorted(self.times.keys() - NO_PEERS - EXACT, key=self.best)
 
     def ratio_to(self, name: str) -> float:
         """Return how many times faster than another halfulp is."""
@@ -98,6 +104,7 @@ class Errors:
         For each array, the error in units in the last place of the exact sum.
     missing : str
         Why there are no errors, if so.
+    reduction : str
     """
 
     type: str
@@ -106,6 +113,7 @@ class Errors:
     n: int
     ulps: list[float] = field(default_factory=list)
     missing: str = ""
+    reduction: str = SUM_SQUARE.name
 
 
 @dataclass(slots=True)
@@ -120,7 +128,8 @@ class Benchmark:
     machine : dict
         As `machine.describe` returns it.
     settings : dict
-        "peers", from names to what was evaluated; and how long was measured.
+        "peers", from reductions to names to what was evaluated; and how long was
+        measured.
     rows : list of Measured or Errors
     """
 
@@ -158,9 +167,13 @@ def load(path: Path) -> Benchmark:
     text = read_stdin() if path == STDIO else read_whole(path, _MOST_BYTES)
     try:
         content = json.loads(text)
-        if content.pop("schema") != SCHEMA:
+        schema = content.pop("schema")
+        if schema not in (1, SCHEMA):
             raise ValueError(f"its schema is not {SCHEMA}")
         benchmark = Benchmark(**content)
+        if schema == 1:  # which had no other reduction
+            peers = benchmark.settings["peers"]
+            benchmark.settings["peers"] = {SUM_SQUARE.name: peers}
         benchmark.rows = [row_from(benchmark.kind, row) for row in benchmark.rows]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ArgumentError(f"{str(path)!r} holds no benchmark run: {error}") from error
@@ -168,10 +181,9 @@ def load(path: Path) -> Benchmark:
 
 
 def joined(runs: Sequence[Benchmark]) -> Benchmark:
-    """Return one with the turns of several: of a shared machine the best of more.
+    """Return one with the rows of several, each with the turns of all: the best of more.
 
-    The rows, the machine and the settings are those of the first; the others may have
-    fewer rows, of the same things.
+    The machine and how long was measured are those of the first.
 
     Raises
     ------
@@ -186,8 +198,8 @@ def joined(runs: Sequence[Benchmark]) -> Benchmark:
             if ours != theirs:
                 raise ArgumentError(f"runs differ in {name}: {ours} and {theirs}")
         for row in benchmark.rows:
-            if _key(row) not in rows:
-                raise ArgumentError(f"only one run has {' '.join(map(str, _key(row)))}")
+            if rows.setdefault(_key(row), row) is row:
+                continue
             times = rows[_key(row)].times
             if times.keys() != row.times.keys():
                 raise ArgumentError(
@@ -196,12 +208,20 @@ def joined(runs: Sequence[Benchmark]) -> Benchmark:
                 )
             for name, turns in row.times.items():
                 times[name] = times[name] + turns
-    command = "; ".join(benchmark.command for benchmark in runs)
-    dates = "; ".join(benchmark.machine["date"] for benchmark in runs)
+    made = [benchmark.machine["date"] for benchmark in runs]
+    dates = min(made), max(made)
+    peers: dict[str, dict[str, str]] = {}
+    for benchmark in runs:
+        for name, ways in benchmark.settings["peers"].items():
+            peers[name] = peers.get(name, {}) | ways
     return dataclasses.replace(
-        first, command=command, machine={**first.machine, "date": dates}
+        first,
+        command="; ".join(dict.fromkeys(run.command for run in runs)),
+        machine=first.machine | {"date": " to ".join(dict.fromkeys(dates))},
+        settings=first.settings | {"peers": peers},
+        rows=[*rows.values()],
     )
 
 
-def _key(row: Measured) -> tuple[str, str, int]:
-    return row.cell, row.type, row.threads
+def _key(row: Measured) -> tuple[str, str, str, int]:
+    return row.reduction, row.cell, row.type, row.threads

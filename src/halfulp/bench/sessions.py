@@ -1,6 +1,7 @@
 """Times one cell in ONNX Runtime, with and without halfulp's library.
 
-May import halfulp.onnxruntime, cells, measure, peers and results only.
+May import halfulp.onnxruntime, reductions and, of bench, cells, measure, peers and
+results only.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from halfulp.bench.measure import SMALL_CALLS, Effort, reason, take_turns, timed
 from halfulp.bench.peers import onnxruntime_names
 from halfulp.bench.results import HALFULP, RUNTIME, Measured
 from halfulp.onnxruntime import register
+from halfulp.reductions import Reduction
 
 # The runtime copies arrays of other layouts first; its Python interface lacks bfloat16.
 SESSION_CELLS = {
     name: cell
     for name, cell in CELLS.items()
-    if cell.layout == "C" and not (cell.ties or cell.update) and cell.nbytes != 1 << 30
+    if cell.layout == "C" and cell.values == "ordinary" and not cell.update
+    if cell.nbytes < 1 << 26
 }
 SESSION_TYPES = tuple(name for name in TYPES if name != "bfloat16")
 
@@ -23,9 +26,9 @@ EXPRESSION = "run(None, feed)[0]"
 
 
 def measure_sessions(
-    cell: Cell, type_name: str, threads: int, effort: Effort
+    cell: Cell, reduction: Reduction, type_name: str, threads: int, effort: Effort
 ) -> Measured:
-    """Measure one cell of one type in two sessions that differ in the library.
+    """Measure one reduction of a cell in two sessions that differ in the library.
 
     Returns
     -------
@@ -35,12 +38,13 @@ def measure_sessions(
     """
     element = TYPES[type_name]
     result = Measured(cell.name, type_name, threads, cell.bytes_touched(element))
-    x = cell.build(element)
+    result.reduction = reduction.name
+    x = cell.build(element, reduction)
     calls = SMALL_CALLS if result.nbytes < SMALL_BYTES else 1
     contestants = {}
     for name, wish in ((HALFULP, register), (RUNTIME, None)):
         try:
-            names = onnxruntime_names(x, cell.axes, threads, wish)
+            names = onnxruntime_names(reduction, x, cell.axes, threads, wish)
         except Exception as error:  # onnxruntime has no family of its own
             result.missing[name] = reason(error)
         else:

@@ -30,6 +30,10 @@ _Quick = Annotated[
 _Types = Annotated[
     str | None, typer.Option(metavar="A,B", help="The types, by their names in NumPy.")
 ]
+_Reductions = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="The reductions; a wrong name lists all."),
+]
 _Cells = Annotated[
     str | None,
     typer.Option(metavar="A,B", help="The cells; a wrong name lists all."),
@@ -72,6 +76,7 @@ _Markdown = Annotated[
 def speed(
     context: typer.Context,
     quick: _Quick = False,
+    reductions: _Reductions = None,
     types: _Types = None,
     cells: _Cells = None,
     threads: _Threads = None,
@@ -97,12 +102,13 @@ def speed(
     if context.invoked_subcommand is not None:
         return
     from halfulp.bench import measure
-    from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, TYPES
+    from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, ROWS, TYPES
     from halfulp.bench.machine import core_count
 
     reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
     if _shown("speed", saved, reports):
         return
+    chosen_rows = _choose("reduction", reductions, ROWS, ROWS)
     chosen_cells = _choose("cell", cells, CELLS, QUICK_CELLS if quick else CELLS)
     chosen_types = _choose("type", types, TYPES, QUICK_TYPES if quick else TYPES)
     chosen_peers = _choose_peers(peers, no_peers)
@@ -113,16 +119,18 @@ def speed(
             raise ArgumentError(f"--repeats is {repeats}; allowed: 1 or more")
         effort = dataclasses.replace(effort, repeats=repeats)
     jobs = [
-        {"cell": cell, "type": name, "threads": count}
+        {"reduction": row, "cell": cell, "type": name, "threads": count}
+        for row in chosen_rows
         for name in chosen_types
         for cell in chosen_cells
         for count in counts
-        if name in CELLS[cell].types
+        if name in CELLS[cell].types and row in CELLS[cell].reductions
     ]
     if not jobs:
+        cell = CELLS[chosen_cells[0]]
         raise ArgumentError(
-            f"cell {chosen_cells[0]!r} has no type {chosen_types[0]!r}; allowed: "
-            f"{', '.join(CELLS[chosen_cells[0]].types)}"
+            f"cell {cell.name!r} has no {chosen_rows[0]} of {chosen_types[0]}; allowed: "
+            f"{', '.join(cell.reductions)} of {', '.join(cell.types)}"
         )
     options = {
         "peers": [peer.name for peer in chosen_peers],
@@ -130,8 +138,9 @@ def speed(
     }
     command = _command(
         "halfulp bench",
-        {"quick": quick, "types": types, "cells": cells, "threads": threads}
-        | {"repeats": repeats, "peers": peers, "no-peers": no_peers, "memory": memory},
+        {"quick": quick, "reductions": reductions, "types": types, "cells": cells}
+        | {"threads": threads, "repeats": repeats, "peers": peers}
+        | {"no-peers": no_peers, "memory": memory},
     )
     benchmark = _start("speed", command, chosen_peers, effort=options["effort"])
     benchmark.rows = _rows("speed", jobs, options)
@@ -143,6 +152,7 @@ def speed(
 @app.command()
 def accuracy(
     quick: _Quick = False,
+    reductions: _Reductions = None,
     types: _Types = None,
     peers: _Peers = None,
     no_peers: _NoPeers = False,
@@ -157,12 +167,14 @@ def accuracy(
     Example:  halfulp bench accuracy --quick
     """
     from halfulp.bench.accuracy import ACCURACY_TYPES, DISTRIBUTIONS
+    from halfulp.bench.cells import ROWS
 
     reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
     if _shown("accuracy", [saved] if saved else None, reports):
         return
     jobs = [
-        {"type": name, "values": values, "n": 10**digits}
+        {"reduction": row, "type": name, "values": values, "n": 10**digits}
+        for row in _choose("reduction", reductions, ROWS, ROWS)
         for name in _choose("type", types, ACCURACY_TYPES, ACCURACY_TYPES)
         for values in DISTRIBUTIONS
         for digits in range(1, 7 if quick else 8)
@@ -171,7 +183,8 @@ def accuracy(
     options = {"peers": [peer.name for peer in chosen_peers]}
     command = _command(
         "halfulp bench accuracy",
-        {"quick": quick, "types": types, "peers": peers, "no-peers": no_peers},
+        {"quick": quick, "reductions": reductions, "types": types, "peers": peers}
+        | {"no-peers": no_peers},
     )
     benchmark = _start("accuracy", command, chosen_peers)
     benchmark.rows = _rows("accuracy", jobs, options)
@@ -181,6 +194,7 @@ def accuracy(
 @app.command()
 def onnxruntime(
     quick: _Quick = False,
+    reductions: _Reductions = None,
     types: _Types = None,
     cells: _Cells = None,
     threads: _Threads = None,
@@ -195,19 +209,22 @@ def onnxruntime(
     Example:  halfulp bench onnxruntime --quick
     """
     from halfulp.bench import measure
-    from halfulp.bench.cells import QUICK_CELLS, QUICK_TYPES
+    from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES
     from halfulp.bench.machine import core_count
     from halfulp.bench.peers import PEERS
     from halfulp.bench.results import RUNTIME
     from halfulp.bench.sessions import SESSION_CELLS, SESSION_TYPES
+    from halfulp.reductions import BY_OPERATOR
 
     reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
     if _shown("onnxruntime", saved, reports):
         return
     quick_types = [name for name in QUICK_TYPES if name in SESSION_TYPES]
     counts = _thread_counts(threads or ("1" if quick else "1,all"), core_count())
+    rows = [row.name for row in BY_OPERATOR.values()]
     jobs = [
-        {"cell": cell, "type": name, "threads": count}
+        {"reduction": row, "cell": cell, "type": name, "threads": count}
+        for row in _choose("reduction", reductions, rows, rows)
         for name in _choose(
             "type", types, SESSION_TYPES, quick_types if quick else SESSION_TYPES
         )
@@ -215,11 +232,13 @@ def onnxruntime(
             "cell", cells, SESSION_CELLS, QUICK_CELLS if quick else SESSION_CELLS
         )
         for count in counts
+        if row in CELLS[cell].reductions
     ]
     effort = dataclasses.asdict(measure.QUICK if quick else measure.FULL)
     command = _command(
         "halfulp bench onnxruntime",
-        {"quick": quick, "types": types, "cells": cells, "threads": threads},
+        {"quick": quick, "reductions": reductions, "types": types, "cells": cells}
+        | {"threads": threads},
     )
     peers = [peer for peer in PEERS if peer.name == RUNTIME]
     benchmark = _start("onnxruntime", command, peers, effort=effort)
@@ -251,7 +270,7 @@ def _choose_peers(given: str | None, none: bool) -> list[Peer]:
         if given is not None:
             raise ArgumentError("--peers and --no-peers are given; allowed: one of them")
         return []
-    known = dict.fromkeys((*LIBRARIES, *(peer.name for peer in PEERS)))
+    known = [*dict.fromkeys((*LIBRARIES, *(peer.name for peer in PEERS)))]
     names = _choose("peer", given, known, LIBRARIES)
     return [peer for peer in PEERS if peer.name in names or peer.library in names]
 
@@ -299,7 +318,10 @@ def _start(kind: str, command: str, peers: Sequence[Peer], **settings: Any) -> B
     from halfulp.bench.peers import LIBRARIES
     from halfulp.bench.results import Benchmark
 
-    settings["peers"] = {peer.name: peer.expression for peer in peers}
+    ways: dict[str, dict[str, str]] = {}
+    for peer in peers:
+        ways.setdefault(peer.reduction.name, {})[peer.name] = peer.expression
+    settings["peers"] = ways
     return Benchmark(kind, command, describe(LIBRARIES), settings, [])
 
 
@@ -318,7 +340,10 @@ def _add_memory(benchmark: Benchmark, threads: int) -> None:
     from halfulp.bench.child import answers
 
     rows = [row for row in benchmark.rows if row.threads == threads and not row.skipped]
-    jobs = [{"cell": r.cell, "type": r.type, "threads": threads} for r in rows]
+    jobs = [
+        {"reduction": r.reduction, "cell": r.cell, "type": r.type, "threads": threads}
+        for r in rows
+    ]
     one_each = (answer for job in jobs for answer in answers("memory", [job], {}))
     for row, nbytes in zip(rows, _watched(jobs, one_each), strict=True):
         row.extra_memory = nbytes
