@@ -155,15 +155,20 @@ docs: .venv/docs
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --fresh-env \
 	  --doctree-dir build/doctrees docs build/docs
 
-# benchmarks/results, from one run of half an hour on a quiet machine, and the documents.
+# What the benchmark compares with, besides: several hundred megabytes.
+PEERS := torch numkong xsum bitrep
+
+# benchmarks/results, from one run of two hours on a quiet machine, and the documents.
 bench: .venv/bench
+	$(PIP) $(PEERS)
 	$(BIN)/halfulp bench --memory --json benchmarks/results/speed.json
 	$(BIN)/halfulp bench onnxruntime --json benchmarks/results/onnxruntime.json
 	$(BIN)/halfulp bench accuracy --json benchmarks/results/accuracy.json
 	$(BIN)/python benchmarks/claims.py
 
-# The table "What others give" of the README.
+# docs/what-others-give.md, and the README's short form of it.
 peers: .venv/bench
+	$(PIP) $(PEERS)
 	$(BIN)/python benchmarks/what_others_give.py > build/peers.json
 	mv build/peers.json benchmarks/results/peers.json
 	$(BIN)/python benchmarks/claims.py

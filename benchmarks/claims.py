@@ -15,14 +15,16 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import conformance
 from halfulp.bench import report
+from halfulp.bench.goals import LONG_ROWS, OTHER_AXES, SHORT_SUMS, beside_peers
 from halfulp.bench.plot import draw
-from halfulp.bench.results import Benchmark, Measured, load
+from halfulp.bench.report import span
+from halfulp.bench.results import EXACT, Benchmark, load
 from halfulp.conformance.report.markdown import markdown as conformance_markdown
 from halfulp.report.markdown import table
 
@@ -31,38 +33,96 @@ RESULTS = ROOT / "benchmarks/results"
 
 
 _CLAIM = "<!-- How fast: written by benchmarks/claims.py. -->\n"
+_SHORT = "<!-- What others give: written by benchmarks/claims.py. -->\n"
+_END = "<!-- end -->"
 
-
-def peers_table(result: dict[str, Any]) -> str:
-    """The README's table of what others give."""
-    rows = result["rows"]
-    return "\n".join(table([*rows[0]], [[*row.values()] for row in rows]))
+# Operators as people call them, in the order of the documents.
+_WORDS = {
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceL1": "L1 norm",
+    "ReduceL2": "L2 norm",
+    "ReduceSumSquare": "sum of squares",
+}
 
 
 def peers_note(result: dict[str, Any]) -> str:
-    """When the table was measured, and with what."""
-    versions = result["versions"]
+    """When what others give was measured, and with what."""
+    libraries = ", ".join(f"{name} {text}" for name, text in result["versions"].items())
     return (
         f"Measured by `make peers` (benchmarks/what_others_give.py) on {result['date']}, "
-        f"{result['machine']},\nonnxruntime {versions['onnxruntime']}, "
-        f"numpy {versions['numpy']}."
+        f"{result['machine']}: {libraries}."
     )
 
 
-def readme(text: str, result: dict[str, Any]) -> str:
-    """README.md with its table of what others give as measured."""
-    table = peers_table(result)
-    start = text.index(table.split("\n", 1)[0])
-    end = text.index("A sum that does not fit", start)
-    return f"{text[:start]}{table}\n\n{peers_note(result)} {text[end:]}"
+def wrapped(text: str) -> str:
+    """A paragraph in lines."""
+    return "\n".join(textwrap.wrap(text, 88, break_on_hyphens=False))
 
 
-_LARGE = 8 << 20
+def between(text: str, start: str, inside: str) -> str:
+    """A document with what is after a mark, and before the next end, as given."""
+    first = text.index(start) + len(start)
+    return f"{text[:first]}{inside}\n{text[text.index(_END, first) :]}"
 
 
-def _span(rows: Iterable[Measured]) -> str:
-    found = [row.of_limit for row in rows]
-    return f"{min(found):.2f} to {max(found):.2f}"
+def short_peers(result: dict[str, Any]) -> str:
+    """What the README has of what others give."""
+    libraries = ["NumPy", "ONNX Runtime", "PyTorch", "halfulp"]
+    rows = [
+        [_WORDS[row["operation"]], row["input"], *(row["answers"][n] for n in libraries)]
+        for row in result["rows"]
+        if row["in_short"]
+    ]
+    shown = "\n".join(table(["", "of", *libraries], rows))
+    return f"{shown}\n\n{wrapped(peers_note(result))}"
+
+
+_PEERS = """\
+# What others give
+
+What is printed bold is what halfulp gives: the exact value, rounded once. Shown is the
+first element of a result, as NumPy writes it. NumPy, PyTorch and halfulp sum integers in
+64 bits; in ONNX they keep their type, and wrap. Of means of integers halfulp's column has
+`reduce_mean`, which keeps the type as well, else the function with NumPy's face.
+
+{note}
+"""
+
+_EXACT = """
+## What else is exact
+
+Of one array of float64, `math.fsum` and the packages xsum and bitrep round the exact sum
+once too, bitrep of float32 as well, of which the others' sums are rounded twice. None has
+axes or half types. "max" is the greatest float64.
+"""
+
+
+def peers(result: dict[str, Any]) -> str:
+    """docs/what-others-give.md: a table for each operation."""
+    lines = _PEERS.format(note=wrapped(peers_note(result))).splitlines()
+    for operator, words in _WORDS.items():
+        rows = [row for row in result["rows"] if row["operation"] == operator]
+        if rows:
+            lines += ["", f"## {words[0].upper()}{words[1:]}", ""]
+            lines += _answers(rows, {"exact": [row["exact"] for row in rows]})
+    lines += _EXACT.splitlines()
+    return "\n".join([*lines, "", *_answers(result["exact_rows"], {})]) + "\n"
+
+
+def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str]:
+    """A table of answers, of which the right ones are bold."""
+    names = [*rows[0]["answers"]]
+
+    def cell(row: dict[str, Any], name: str) -> str:
+        text = row["answers"][name]
+        return f"**{text}**" if text == row["answers"]["halfulp"] else text
+
+    texts = [
+        [row["input"], *(cell(row, name) for name in names), *rest]
+        for row, *rest in zip(rows, *more.values(), strict=True)
+    ]
+    return table(["input", *names, *more], texts)
 
 
 def speed_claim(benchmark: Benchmark, page: str) -> str:
@@ -70,29 +130,27 @@ def speed_claim(benchmark: Benchmark, page: str) -> str:
     one = [row for row in benchmark.rows if row.times and row.threads == 1]
 
     def of(*cells: str) -> str:
-        return _span(row for row in one if row.cell in cells)
+        return span(row.of_limit for row in one if row.cell in cells)
 
-    compared = [r for r in benchmark.rows if r.times and r.peers and r.nbytes >= _LARGE]
+    compared = beside_peers([row for row in benchmark.rows if row.times])
     ratios = [row.ratio_to(row.peers[0]) for row in compared]
-    peers = dict.fromkeys(name.split(".")[0] for name in benchmark.settings["peers"])
-    *first, last = peers
+    ways = [*chain.from_iterable(benchmark.settings["peers"].values())]
+    names = dict.fromkeys(name.split(".")[0] for name in ways if name not in EXACT)
+    *first, last = names
     text = (
-        f"Speed is measured against that of `numpy.vdot` reading memory: one thread sums "
-        f"long rows at {of('flat', 'rows', 'fortran-0')} times that, along other axes at "
-        f"{of('columns', 'middle', 'channels', 'fortran-1')}, sums of 16 elements at "
-        f"{of('short-rows', 'few-rows')}. Of {len(ratios)} reductions of 8 MiB or more, "
-        f"{sum(ratio >= 1 for ratio in ratios)} are at least as fast as in the fastest "
-        f"of {', '.join(first)} and {last}, the worst at {min(ratios):.2f} times its "
-        f"speed: [all figures]({page})."
+        f"Speed is measured against that of `numpy.vdot` reading memory: one thread "
+        f"reduces long rows at {of(*LONG_ROWS)} times that, along other axes at "
+        f"{of(*OTHER_AXES)}, 16 elements to a result at {of(*SHORT_SUMS)}. Of "
+        f"{len(ratios)} reductions of 8 MiB or more, {sum(r >= 1 for r in ratios)} are "
+        f"at least as fast as in the fastest of {', '.join(first)} and {last}, the worst "
+        f"at {min(ratios):.2f} times its speed: [all figures]({page})."
     )
-    return "\n".join(textwrap.wrap(text, 88, break_on_hyphens=False))
+    return wrapped(text)
 
 
 def with_claim(text: str, benchmark: Benchmark, page: str) -> str:
     """A document with its paragraph on speed as measured."""
-    start = text.index(_CLAIM) + len(_CLAIM)
-    end = text.index("<!-- end -->", start)
-    return f"{text[:start]}{speed_claim(benchmark, page)}\n{text[end:]}"
+    return between(text, _CLAIM, speed_claim(benchmark, page))
 
 
 def limits(text: str, benchmark: Benchmark) -> str:
@@ -104,13 +162,42 @@ def limits(text: str, benchmark: Benchmark) -> str:
         and row.type in ("float16", "bfloat16")
         and row.threads == 1
     ]
-    return re.sub(r"run at [\d.]+ to [\d.]+ of", f"run at {_span(short)} of", text)
+    return re.sub(
+        r"run at [\d.]+ to [\d.]+ of",
+        f"run at {span(row.of_limit for row in short)} of",
+        text,
+    )
 
 
-def speed(benchmark: Benchmark) -> str:
-    """docs/benchmarks.md: what was measured, and the notes on it."""
+def of_reductions(benchmark: Benchmark) -> dict[str, Benchmark]:
+    """Parts of a benchmark, one for each reduction."""
+    names = dict.fromkeys(row.reduction for row in benchmark.rows)
+    return {name: _with_rows(benchmark, reduction=name) for name in names}
+
+
+def _with_rows(benchmark: Benchmark, **wanted: str) -> Benchmark:
+    rows = [
+        row
+        for row in benchmark.rows
+        if all(getattr(row, name) == value for name, value in wanted.items())
+    ]
+    return dataclasses.replace(benchmark, rows=rows)
+
+
+def speed(benchmark: Benchmark) -> dict[Path, str]:
+    """docs/benchmarks.md, what was measured and the notes on it, and a page for each."""
+    parts = of_reductions(benchmark)
+    pages = {name: f"benchmarks-{name.replace('_', '-')}.md" for name in parts}
+    first = report.markdown(benchmark, "benchmarks.svg", pages=pages)
     notes = (ROOT / "benchmarks/notes.md").read_text("utf-8")
-    return report.markdown(benchmark, "benchmarks.svg") + notes
+    each = {
+        pages[name]: report.markdown(
+            part, pages[name].replace(".md", ".svg"), title=f"Speed of {name}"
+        )
+        for name, part in parts.items()
+    }
+    texts = {"benchmarks.md": first + notes} | each
+    return {ROOT / "docs" / name: text for name, text in texts.items()}
 
 
 _SCALE = """\
@@ -181,32 +268,39 @@ def verdicts(path: Path) -> str:
 
 
 def pictures() -> dict[Path, str]:
-    """The pictures of docs/, each as wide as its page."""
+    """The pictures of docs/, each as wide as its page.
+
+    Of all reductions together, and in the README, the type that most arrays have.
+    """
+    measured = load(RESULTS / "speed.json")
+    accuracy = load(RESULTS / "accuracy.json")
     runs = {
-        "benchmarks": load(RESULTS / "speed.json"),
+        "benchmarks": _with_rows(measured, type="float32"),
         "benchmarks-onnxruntime": load(RESULTS / "onnxruntime.json"),
-        "benchmarks-accuracy": load(RESULTS / "accuracy.json"),
+        "benchmarks-accuracy": _with_rows(accuracy, type="float32"),
+        "accuracy-float32": _with_rows(
+            accuracy, type="float32", values="normal", reduction="sum_square"
+        ),
     }
-    # The README has the panel of the type that most arrays have.
-    accuracy = runs["benchmarks-accuracy"]
-    rows = [r for r in accuracy.rows if (r.type, r.values) == ("float32", "normal")]
-    runs["accuracy-float32"] = dataclasses.replace(accuracy, rows=rows)
+    for name, part in of_reductions(measured).items():
+        runs[f"benchmarks-{name.replace('_', '-')}"] = part
     return {ROOT / f"docs/{k}.svg": draw(run, "100%") for k, run in runs.items()}
 
 
 def texts() -> dict[Path, str]:
     """Each document that holds what was measured, as it should be."""
-    peers = json.loads((RESULTS / "peers.json").read_text("utf-8"))
+    others = json.loads((RESULTS / "peers.json").read_text("utf-8"))
     path = ROOT / "README.md"
     measured = load(RESULTS / "speed.json")
     index, limit = ROOT / "docs/index.md", ROOT / "docs/limits.md"
-    with_table = readme(path.read_text("utf-8"), peers)
+    first = between(path.read_text("utf-8"), _SHORT, short_peers(others))
     larger = json.loads((RESULTS / "scale.json").read_text("utf-8"))
     return {
-        path: with_claim(with_table, measured, "docs/benchmarks.md"),
+        path: with_claim(first, measured, "docs/benchmarks.md"),
         index: with_claim(index.read_text("utf-8"), measured, "benchmarks.md"),
         limit: limits(limit.read_text("utf-8"), measured),
-        ROOT / "docs/benchmarks.md": speed(measured),
+        **speed(measured),
+        ROOT / "docs/what-others-give.md": peers(others),
         ROOT / "docs/benchmarks-onnxruntime.md": report.markdown(
             load(RESULTS / "onnxruntime.json"), "benchmarks-onnxruntime.svg"
         ),

@@ -6,16 +6,20 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import claims
 import conformance
+import what_others_give
 from browser import dom_of, needs_chromium
 from halfulp.bench import results
 from halfulp.conformance.cases.suite import all_cases
 from halfulp.conformance.report.data import to_json
 from halfulp.conformance.report.markdown import markdown
+from halfulp.exact import round_exact
 from halfulp.records import load
+from what_others_give import asked
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,11 +30,34 @@ def test_a_document_shows_the_stored_results(path: Path) -> None:
 
 
 def test_a_changed_figure_is_found() -> None:
-    peers = json.loads((claims.RESULTS / "peers.json").read_text("utf-8"))
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert claims.readme(text, peers) == text
-    peers["rows"][3]["ONNX Runtime"] = "921697.57"
-    assert claims.readme(text, peers) != text
+    others = json.loads((claims.RESULTS / "peers.json").read_text("utf-8"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    page = (ROOT / "docs/what-others-give.md").read_text("utf-8")
+    assert claims.short_peers(others) in readme
+    assert claims.peers(others) == page
+    (row,) = (r for r in others["rows"] if "1e16, 1" in r["input"] and r["in_short"])
+    row["answers"]["ONNX Runtime"] = "2"
+    assert claims.short_peers(others) not in readme
+    assert claims.peers(others) != page
+
+
+def test_what_halfulp_and_numpy_give_is_what_the_tables_say() -> None:
+    stored = json.loads((claims.RESULTS / "peers.json").read_text("utf-8"))
+    rows = {(row["operation"], row["input"]): row for row in stored["rows"]}
+    assert len(rows) == len(what_others_give.INPUTS)
+    same_numpy = stored["versions"]["numpy"] == np.__version__
+    for given in what_others_give.INPUTS:
+        row = rows[given.reduction.operator, given.what]
+        if given.what[0] in "(1":  # long ones
+            continue
+        x = given.make()
+        result = np.asarray(what_others_give.ours(given, x))
+        right = round_exact(what_others_give.exact_of(given, x), result.dtype)
+        for value in (result, right):
+            assert asked(lambda value=value: value) == row["answers"]["halfulp"]
+        if same_numpy:
+            numpy = what_others_give.NUMPY[given.reduction]
+            assert asked(lambda f=numpy, x=x: f(x, axis=None)) == row["answers"]["NumPy"]
 
 
 def test_claims_of_speed_follow_the_figures() -> None:
@@ -44,7 +71,7 @@ def test_claims_of_speed_follow_the_figures() -> None:
     )
     row.times["halfulp"] = [4 * time for time in row.times["halfulp"]]
     slower = claims.with_claim(text, run, "docs/benchmarks.md")
-    assert "sums of 16 elements at 0.08 to" in " ".join(slower.split())
+    assert "16 elements to a result at 0.08 to" in " ".join(slower.split())
     assert claims.limits("run at 0.3 to 0.4 of", run) == "run at 0.08 to 0.44 of"
 
 

@@ -352,7 +352,9 @@ def test_pictures_follow_the_theme_that_the_reader_chose() -> None:
 
 
 def test_the_picture_is_the_first_of_its_page() -> None:
-    for name in ("benchmarks", "benchmarks-accuracy", "benchmarks-onnxruntime"):
+    names = {path.stem for path in DOCS.glob("benchmarks*.svg")}
+    assert names == {path.stem for path in DOCS.glob("benchmarks*.md")}
+    for name in names:
         lines = (DOCS / f"{name}.md").read_text().splitlines()
         assert lines[0].startswith("# ")
         assert lines[2].startswith("![")

@@ -12,10 +12,14 @@ from halfulp.bench.results import ALL_LIMIT, ONE_THREAD, ORDINARY, Measured
 
 _MIB = 1 << 20
 _LARGE = 8 * _MIB
-_LONG_ROWS = ("flat", "rows", "64MiB", "1GiB")
-_OTHER_AXES = (
-    *("columns", "middle", "channels", "fortran-0", "fortran-1", "1GiB-columns"),
+
+# The cells of one goal each.
+LONG_ROWS = ("flat", "rows", "64MiB", "1GiB")
+OTHER_AXES = (
+    *("columns", "middle", "channels"),
+    *("fortran-0", "fortran-1", "1GiB-columns"),
 )
+SHORT_SUMS = ("short-rows", "few-rows")
 
 Rows = Sequence[Measured]
 # A figure, and the row that it is of.
@@ -132,6 +136,16 @@ def _is_large(row: Measured) -> bool:
     return row.nbytes >= _LARGE
 
 
+def beside_peers(rows: Rows) -> list[Measured]:
+    """Return the rows that are large enough to be compared with peers, and are."""
+    return [row for row in rows if _is_large(row) and row.peers]
+
+
+def is_settled(row: Measured) -> bool:
+    """Whether a row is of ties or zeros, which are ordinary data."""
+    return row.cell.startswith(("ties", "zeros"))
+
+
 def _is_small(row: Measured) -> bool:
     return row.cell == "small" and row.threads == 1
 
@@ -147,7 +161,7 @@ def _microseconds(rows: Rows) -> Figures:
 def _of_readers(rows: Rows) -> Figures:
     """The speed on some threads, as a fraction of what as many only read."""
     for row in rows:
-        if ALL_LIMIT in row.times and row.cell in (*_LONG_ROWS, *_OTHER_AXES):
+        if ALL_LIMIT in row.times and row.cell in (*LONG_ROWS, *OTHER_AXES):
             yield row.best(ALL_LIMIT) / row.best(), row
 
 
@@ -168,13 +182,13 @@ GOALS = (
         "flat, rows, 64MiB, 1GiB",
         0.9,
         "of the limit",
-        _of_limit(*_LONG_ROWS),
+        _of_limit(*LONG_ROWS),
     ),
     Goal(
         "columns, middle, channels, fortran, 1GiB-columns",
         0.85,
         "of the limit",
-        _of_limit(*_OTHER_AXES),
+        _of_limit(*OTHER_AXES),
     ),
     Goal(
         "the same cells on two or more threads",
@@ -182,9 +196,7 @@ GOALS = (
         "of as many threads that only read",
         _of_readers,
     ),
-    Goal(
-        "short-rows, few-rows", 0.6, "of the limit", _of_limit("short-rows", "few-rows")
-    ),
+    Goal("short-rows, few-rows", 0.6, "of the limit", _of_limit(*SHORT_SUMS)),
     Goal("strided", 0.4, "of the limit", _of_limit("strided")),
     Goal("update-flat", 0.5, "of the limit", _of_limit("update-flat")),
     Goal(
@@ -226,7 +238,7 @@ GOALS = (
         "ties, zeros",
         0.5,
         "times ordinary values",
-        _to_own(lambda row: row.cell.startswith(("ties", "zeros")), ORDINARY),
+        _to_own(is_settled, ORDINARY),
     ),
     Goal("cancel of float64", 0.7, "ns an element", _nanoseconds, at_most=True),
     Goal(

@@ -69,11 +69,7 @@ def _einsum(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
 def _torch(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)
-    if x.dtype.name == "bfloat16":
-        tensor = torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
-    else:
-        tensor = torch.from_numpy(x)
-    return {"torch": torch, "t": tensor, "axes": axes}
+    return {"torch": torch, "t": as_tensor(x), "axes": axes}
 
 
 def onnxruntime_names(
@@ -315,6 +311,14 @@ LIBRARIES = tuple(dict.fromkeys(peer.library for peer in PEERS))
 def peers_of(reduction: str, names: Container[str]) -> list[Peer]:
     """Return the peers of a reduction whose names are among some."""
     return [p for p in PEERS if p.reduction.name == reduction and p.name in names]
+
+
+def as_tensor(x: Array) -> Any:
+    """Return an array as PyTorch's tensor, which lacks bfloat16 from NumPy."""
+    torch = importlib.import_module("torch")
+    if x.dtype.name == "bfloat16":
+        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
 
 
 def as_array(value: Any) -> Array:

@@ -5,14 +5,23 @@ May import cells, goals and results of this package, report and terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table as TerminalTable
 
 from halfulp.bench.cells import CELLS, SMALL_BYTES
-from halfulp.bench.goals import GoalCheck, check_goals
+from halfulp.bench.goals import (
+    LONG_ROWS,
+    OTHER_AXES,
+    SHORT_SUMS,
+    GoalCheck,
+    beside_peers,
+    check_goals,
+    is_settled,
+)
 from halfulp.bench.results import (
     EXACT,
     HALFULP,
@@ -30,7 +39,9 @@ _LIMIT_NOTE = (
     "The limit is `numpy.vdot` of as many bytes of float64 with itself, on one thread, "
     "measured in turns with the rest. Each time is the best of all calls. A ratio "
     "above 1 means that halfulp is faster than the fastest peer or, of data that is hard "
-    "to round, than it is itself on ordinary values."
+    "to round, than it is itself on ordinary values. By reduction: the least and the "
+    "greatest fraction of the limit on one thread; of ties and zeros, ratio to ordinary "
+    "values; the least ratio to the fastest peer, of 8 MiB or more."
 )
 _ULPS_NOTE = (
     "The greatest error of results over n elements of random arrays, in units in the "
@@ -106,7 +117,39 @@ def for_terminal(table: Table) -> TerminalTable:
     return shown
 
 
-def markdown(benchmark: Benchmark, picture: str = "") -> str:
+def summary_table(rows: Sequence[Measured]) -> Table:
+    """Return the figures of each reduction in a line; none of one reduction alone."""
+    names = dict.fromkeys(row.reduction for row in rows)
+    head = ("reduction", "long rows", "other axes", "16 terms", "ties, zeros", "to peer")
+    texts = [
+        (name, *_summary([r for r in rows if r.reduction == name and r.times]))
+        for name in (names if len(names) > 1 else ())
+    ]
+    return Table("By reduction", head, texts)
+
+
+def _summary(rows: Sequence[Measured]) -> Iterator[str]:
+    one = [row for row in rows if row.threads == 1]
+    for cells in (LONG_ROWS, OTHER_AXES, SHORT_SUMS):
+        yield span(row.of_limit for row in one if row.cell in cells)
+    yield span(row.ratio_to(ORDINARY) for row in one if is_settled(row))
+    ratios = [row.ratio_to(row.peers[0]) for row in beside_peers(rows)]
+    yield f"{min(ratios):.2f}" if ratios else ""
+
+
+def span(figures: Iterable[float]) -> str:
+    """Return the least and the greatest of some figures, in words."""
+    found = sorted(figures)
+    return f"{found[0]:.2f} to {found[-1]:.2f}" if found else ""
+
+
+def markdown(
+    benchmark: Benchmark,
+    picture: str = "",
+    *,
+    title: str = "",
+    pages: Mapping[str, str] | None = None,
+) -> str:
     """Return a page of Markdown: picture, command, machine, goals, figures.
 
     Parameters
@@ -114,6 +157,10 @@ def markdown(benchmark: Benchmark, picture: str = "") -> str:
     benchmark : Benchmark
     picture : str, optional
         The address of its picture.
+    title : str, optional
+    pages : dict, optional
+        From reductions to the addresses of pages with their figures, which are then
+        left out here.
     """
     lines = [f"Printed by `{benchmark.command}` on {benchmark.machine['date']}.", ""]
     lines += [f"- {line}" for line in _machine_lines(benchmark.machine)]
@@ -122,6 +169,10 @@ def markdown(benchmark: Benchmark, picture: str = "") -> str:
     if speed:
         first = [goal_table(benchmark, every=True), _cell_table(benchmark.rows)]
         parts = [*first, *parts, _missing(benchmark.rows)]
+    if benchmark.kind == "speed":
+        parts = [summary_table(benchmark.rows), *parts]
+    if pages is not None:
+        parts = [_linked(parts[0], pages), *first]
     lines += ["", _NOTES[benchmark.kind]]
     for table in parts:
         if table.rows:
@@ -129,7 +180,13 @@ def markdown(benchmark: Benchmark, picture: str = "") -> str:
             lines += ["", f"## {table.title}", ""]
             lines += markdown_table(table.head, table.rows, rules)
     shown = [f"![{_PICTURES[benchmark.kind]}]({picture})", ""] if picture else []
-    return "\n".join([f"# {_TITLES[benchmark.kind]}", "", *shown, *lines]) + "\n"
+    heading = title or _TITLES[benchmark.kind]
+    return "\n".join([f"# {heading}", "", *shown, *lines]) + "\n"
+
+
+def _linked(table: Table, pages: Mapping[str, str]) -> Table:
+    rows = [(f"[{name}]({pages[name]})", *rest) for name, *rest in table.rows]
+    return dataclasses.replace(table, rows=rows)
 
 
 def _machine_lines(machine: dict[str, Any]) -> Iterator[str]:

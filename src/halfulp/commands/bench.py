@@ -381,8 +381,11 @@ def _show(benchmark: Benchmark, reports: Reports) -> None:
         plot=lambda: draw(benchmark),
     )
     console = open_console(stderr=reports.on_stdout)
+    if benchmark.kind == "speed":
+        tables.append(report.summary_table(benchmark.rows))
     if benchmark.kind != "accuracy":
         tables.append(report.goal_table(benchmark))
+    tables = [table for table in tables if table.rows]
     for table in tables:
         print_table(console, report.for_terminal(table))
         console.print()
