@@ -7,7 +7,7 @@ CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 test-wheel \
-  conformance sanitize fuzz mutants coverage lint format stub bench peers scale wheel clean
+  conformance sanitize compare fuzz mutants coverage lint format stub bench peers scale wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -105,6 +105,14 @@ sanitize: .venv/harden
 	  -k "not 2_to_the_31 and not is_copied and not during_the_first_call"
 	$(call build,thread,-DHALFULP_SANITIZE=thread)
 	timeout 300 build/thread/run_cases build/address/cases
+
+# Some 10^8 results against the oracle: hard rows of every kind through the core, and through
+# NumPy's face in every layout. A quarter of an hour.
+compare: .venv/harden
+	$(call build,compare,-DHALFULP_OPTIMIZE=-O3)
+	$(BIN)/python tests/native/make_cases.py build/compare/cases
+	build/compare/run_cases build/compare/cases
+	$(BIN)/python tests/fuzz/compare.py
 
 # SECONDS in all of random cases against two oracles, and of random bytes.
 SECONDS ?= 60

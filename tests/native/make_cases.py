@@ -7,14 +7,11 @@ python tests/native/make_cases.py FILE
 
 from __future__ import annotations
 
-import inspect
 import os
 import secrets
 import struct
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import signed_rows
+from adversarial import hard
 from halfulp.conformance.bits import bits, from_bits
 from halfulp.conformance.cases import hard_rows
 from halfulp.element_types import element_type
@@ -128,15 +126,6 @@ def any_integers(rng: np.random.Generator, dtype: np.dtype, n: int) -> np.ndarra
     x[::5, 0] = info.min
     x[1::5, -1] = info.max
     return x
-
-
-def hard(
-    family: hard_rows.Family, term: Term, finish: Finish, dtype: np.dtype
-) -> Callable[..., np.ndarray]:
-    """A family for a term, a finish and results of a dtype, as far as it knows them."""
-    options = inspect.signature(family).parameters
-    known = {"term": term, "finish": finish, "rounded_to": dtype}
-    return partial(family, **{name: known[name] for name in known if name in options})
 
 
 def write_finished(

@@ -6,6 +6,7 @@ dtype, number of rows, row length) that returns an array of that shape.
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from halfulp.conformance.bits import EMAX, PRECISION, Array, bits, from_bits
 from halfulp.conformance.cases import hard_rows
 from halfulp.conformance.cases.hard_rows import DType, Family, Generator
+from halfulp.reductions import Finish, Term
 
 # About the blocks of kernels.
 LENGTHS = (63, 127, 129, 257, 511, 513, 1023, 1026, 2049, 4097, 5000)
@@ -197,6 +199,78 @@ def lost_in_columns(dtype: DType) -> Array:
     return np.array(column)[:, None].astype(dtype)
 
 
+def huge_pair_in_every_place(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Small numbers; of a huge one and its opposite, one is in place i of row i."""
+    x = hard_rows.normal_values(rng, dtype, rows, n)
+    if n < 2:
+        return x
+    low, high = PRECISION[dtype.name] // 2, EMAX[dtype.name]
+    for i, row in enumerate(x):
+        # To the next, or as far as lanes and blocks are wide.
+        apart = int(rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 256, n // 2, n - 1]))
+        exponent = int(rng.integers(low, high, endpoint=True))
+        row[i % n] = np.ldexp(1.0, exponent) * (1 if rng.integers(2) else -1)
+        row[(i + (apart % n or 1)) % n] = -row[i % n]
+    return x
+
+
+def special_in_every_place(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """NaN or an infinity of either sign in place i of row i; beside it other ones."""
+    kind = rng.integers(0, 3, (rows, 1))
+    normal = hard_rows.normal_values(rng, dtype, rows, n)
+    huge = np.broadcast_to(_largest(dtype), (rows, n))
+    tiny = np.broadcast_to(from_bits([1], dtype), (rows, n))
+    x = np.select([kind == 0, kind == 1], [normal, huge], tiny).astype(dtype)
+    nan = bits(np.array(np.inf, dtype)) + 1
+    sign = nan.dtype.type(1 << (8 * dtype.itemsize - 1))
+    specials = [np.inf, -np.inf, *from_bits([nan, nan | sign], dtype)]
+    for i, row in enumerate(x):
+        row[i % n] = specials[rng.integers(4)]
+        if rng.integers(4) == 0:
+            row[rng.integers(n)] = specials[rng.integers(4)]
+    return x
+
+
+def beside_cancelled(family: Family) -> Family:
+    """Rows of a family in which its zeros are numbers that cancel each other.
+
+    So n of a mean is that of all elements.
+    """
+    known = inspect.signature(family).parameters
+
+    def made(
+        rng: Generator,
+        dtype: DType,
+        rows: int,
+        n: int,
+        rounded_to: DType | None = None,
+        *,
+        term: Term = "value",
+        finish: Finish = "none",
+    ) -> Array:
+        options = {"rounded_to": rounded_to, "term": term, "finish": finish}
+        x = family(rng, dtype, rows, n, **{k: options[k] for k in options if k in known})
+        for i, row in enumerate(x):
+            (places,) = np.nonzero(row == 0)
+            half = len(places) // 2
+            others = hard_rows.normal_values(rng, dtype, 1, half)[0]
+            if i % 2:
+                others = _finite(rng, dtype, 1, half)[0]
+            row[places[:half]], row[places[half : 2 * half]] = others, -others
+        x[::3] = -x[::3]
+        return _shuffled(rng, x)
+
+    return made
+
+
+def least_of_means(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Sums of a few times the least number, so that means and halves are below it."""
+    x = np.zeros((rows, n), dtype)
+    few = rng.choice([0, 1, 2, n // 2, n // 2 + 1, n, 3 * n // 2], rows)
+    x[:, 0] = from_bits(few.astype(bits(x).dtype), dtype)
+    return beside_cancelled(lambda *_: x)(rng, dtype, rows, n)
+
+
 TIES: Family = partial(hard_rows.ties_and_neighbours, term="value")
 THRESHOLD: Family = partial(hard_rows.overflow_threshold, term="value")
 
@@ -219,4 +293,9 @@ FAMILIES: tuple[Family, ...] = (
     centred,
     special_signs,
     tiny_of_either_sign,
+    huge_pair_in_every_place,
+    special_in_every_place,
+    beside_cancelled(hard_rows.ties_and_neighbours),
+    beside_cancelled(hard_rows.overflow_threshold),
+    least_of_means,
 )
