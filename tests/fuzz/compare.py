@@ -69,9 +69,10 @@ def long_cases(
     own = result_dtype(row, dtype)
     for n, rows in LONG if dtype in FLOATS else ():
         for family in signed_rows.FAMILIES:
-            few = rows if "every_place" in getattr(family, "__name__", "") else 4
+            name = adversarial.name_of(family)
+            few = rows if "every_place" in name else 4
             made = adversarial.hard(family, row.term, row.finish, own)
-            yield str(family), made(rng, dtype, few, n), own
+            yield name, made(rng, dtype, few, n), own
 
 
 def main() -> int:

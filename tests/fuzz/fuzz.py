@@ -2,9 +2,9 @@
 
     python tests/fuzz/fuzz.py [SECONDS [SEED]]
 
-Random families, types, shapes, layouts, kernels and threads. The oracles are
-`halfulp.exact` (integers and fractions) and MPFR (through gmpy2). Prints the seed,
-what failed, and how many reductions were compared.
+Random rows of the table, families, types, shapes, layouts, masks, kernels and threads.
+The oracles are `halfulp.exact` (integers and fractions) and GMP and MPFR (through gmpy2).
+Prints the seed, what failed, and how many results were compared.
 """
 
 from __future__ import annotations
@@ -20,30 +20,40 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
-import halfulp
+import adversarial
 from halfulp.conformance.bits import EMAX
-from halfulp.conformance.cases import hard_rows
+from halfulp.reductions import REDUCTIONS, Reduction
 from oracle import (
     CONFIGURATIONS,
     FLOATS,
-    INTEGERS,
     PRECISION,
+    SMALL,
+    TYPES,
     bits,
     configuration,
-    expected,
+    expected_of,
     from_bits,
+    function_of,
 )
 
-# Enough for every square of binary64 and 2^64 of them: 2048 + 2148 + 64 bits.
-_EXACT = gmpy2.context(precision=4300, emin=-5000, emax=5000)
+# Enough for every square of binary64 and 2^64 of them, 2048 + 2148 + 64 bits; and to tell
+# their roots and quotients from midpoints, of which they are 2^-3300 apart or equal.
+_EXACT = gmpy2.context(precision=6000, emin=-9000, emax=9000)
+_TERMS = {"value": lambda x: x, "magnitude": abs, "square": lambda x: x * x}
 
 
-def mpfr_sum_square(row: np.ndarray, dtype: np.dtype) -> Any:
-    """The rounded sum of squares of floats by MPFR, as a scalar of `dtype`."""
+def by_gmp(row: Reduction, line: np.ndarray, dtype: np.dtype) -> Any:
+    """What a line is reduced to, by GMP and MPFR, as a scalar of `dtype`."""
+    of = _TERMS[row.term]
+    numbers = (line.astype(np.float64) if line.dtype in FLOATS else line + 0).tolist()
     with gmpy2.context(_EXACT):
-        total = gmpy2.mpfr(0)
-        for value in row.astype(np.float64).tolist():
-            total += gmpy2.mpfr(value) * gmpy2.mpfr(value)
+        total = sum((of(gmpy2.mpfr(x)) for x in numbers), gmpy2.mpfr(0))
+        if dtype not in FLOATS:
+            return _integer(row, gmpy2.mpz(total), len(line), dtype)
+        if row.finish == "mean":
+            total = total / len(line)
+        elif row.finish == "root":
+            total = gmpy2.sqrt(total)
     p, emax = PRECISION[dtype.name], EMAX[dtype.name]
     # MPFR's exponents are of significands in [1/2, 1).
     target = gmpy2.context(
@@ -56,32 +66,37 @@ def mpfr_sum_square(row: np.ndarray, dtype: np.dtype) -> Any:
     return np.array(float(rounded)).astype(dtype)[()]
 
 
+def _integer(row: Reduction, total: Any, n: int, dtype: np.dtype) -> Any:
+    """Finish a sum of n integers, as an integer modulo 2^N."""
+    if row.finish == "mean":
+        total = gmpy2.t_div(total, n) if n else 0
+    elif row.finish == "root":
+        total = gmpy2.isqrt(total)
+    width = 8 * dtype.itemsize
+    return np.array(int(total) % 2**width, f"u{dtype.itemsize}").view(dtype)[()]
+
+
 def _sign(dtype: np.dtype) -> Any:
     return np.array(1 << (8 * dtype.itemsize - 1), f"u{dtype.itemsize}")
 
 
-def random_case(rng: np.random.Generator) -> tuple[str, np.ndarray, int, np.dtype]:
-    """A family's name, a matrix of it in some layout, an axis and a dtype."""
+Case = tuple[str, Reduction, np.ndarray, np.dtype]
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    """A family's name, a row of the table, a matrix of the family and a dtype."""
+    row = REDUCTIONS[rng.integers(len(REDUCTIONS))]
     rows, n = int(rng.integers(1, 60)), int(rng.choice([1, 2, 5, 16, 33, 64, 100, 1000]))
-    if rng.integers(4) == 0:
-        dtype = INTEGERS[rng.integers(len(INTEGERS))]
-        info = np.iinfo(dtype)
-        x = rng.integers(info.min, info.max, (rows, n), dtype, endpoint=True)
-        name, targets = "integers", INTEGERS
-    else:
-        dtype = FLOATS[rng.integers(len(FLOATS))]
-        family = hard_rows.FAMILIES[rng.integers(len(hard_rows.FAMILIES))]
-        x = family(rng, dtype, rows, n)
-        name, targets = family.__name__, FLOATS
-    target = dtype if rng.integers(2) else targets[rng.integers(len(targets))]
-    layout = rng.integers(4)
-    if layout == 1:
-        x = np.asfortranarray(x)
-    elif layout == 2:
-        x = np.repeat(x, 2, axis=1)[:, ::2]
-    elif layout == 3:
-        x = np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
-    return name, x, int(rng.integers(2)), target
+    types = [*TYPES, *SMALL] if rng.integers(4) == 0 else FLOATS
+    dtype = types[rng.integers(len(types))]
+    into = FLOATS if dtype in FLOATS else TYPES
+    target = (
+        dtype if dtype in TYPES and rng.integers(2) else into[rng.integers(len(into))]
+    )
+    families = adversarial.families(dtype)
+    family = families[rng.integers(len(families))]
+    made = adversarial.hard(family, row.term, row.finish, target)
+    return adversarial.name_of(family), row, made(rng, dtype, rows, n), target
 
 
 def main() -> int:
@@ -94,28 +109,39 @@ def main() -> int:
     end = time.monotonic() + seconds
     with np.errstate(all="ignore"):
         while time.monotonic() < end:
-            name, x, axis, dtype = random_case(rng)
+            name, row, x, dtype = random_case(rng)
             target, threads = CONFIGURATIONS[rng.integers(len(CONFIGURATIONS))]
-            where = rng.random(x.shape) < 0.8 if rng.integers(4) == 0 else np.True_
+            layouts = list(adversarial.layouts(rng, x))
+            layout, data, axis, more = layouts[rng.integers(len(layouts))]
+            if not more and x.ndim == data.ndim and rng.integers(4) == 0:
+                more = {"where": rng.random(data.shape) < 0.8}
             with configuration(target, threads):
-                got = bits(halfulp.sum_square(x, axis, dtype=dtype, where=where))
-            x = np.where(where, x, x.dtype.type(0))
-            answers = {"exact": bits(expected(x, axis, dtype))}
-            if x.dtype in FLOATS:
-                lines = np.moveaxis(x, axis, -1)
-                answers["MPFR"] = bits([mpfr_sum_square(line, dtype) for line in lines])
+                got = function_of(row)(data, axis, dtype=dtype, **more)
+            where = more.get("where", True)
+            answers = {"exact": bits(expected_of(row, data, axis, dtype, where=where))}
+            counts = np.broadcast_to(where, data.shape)
+            axes = axis if isinstance(axis, tuple) else (axis,)
+            last = tuple(range(-len(axes), 0))
+            lines = np.moveaxis(data, axes, last).reshape(got.size, -1)
+            counts = np.moveaxis(counts, axes, last).reshape(got.size, -1)
+            found = [
+                by_gmp(row, line[count], dtype)
+                for line, count in zip(lines, counts, strict=True)
+            ]
+            answers["GMP"] = bits(np.array(found, dtype)).reshape(got.shape)
+            got = bits(got)
             cases += 1
             compared += got.size
             for oracle, want in answers.items():
                 if not np.array_equal(got, want):
                     wrong += 1
                     print(
-                        f"case {cases}: {name}, {x.dtype} to {dtype}, {x.shape} "
-                        f"axis {axis}, {target}, {threads} threads: "
-                        f"differs from {oracle}",
+                        f"case {cases}: {row.name}, {name}, {data.dtype} to {dtype}, "
+                        f"{layout}, {data.shape} axis {axis}, {target}, {threads} "
+                        f"threads, {[*more]}: differs from {oracle}",
                         flush=True,
                     )
-    print(f"{compared} reductions compared in {cases} cases, {wrong} differ")
+    print(f"{compared} results compared in {cases} cases, {wrong} differ")
     return int(wrong > 0)
 
 

@@ -91,6 +91,13 @@ def integer_results(
     return x
 
 
+def name_of(family: Family | partial[Any]) -> str:
+    """The name of a family, of those made from others too."""
+    if isinstance(family, partial):
+        return name_of(family.func)
+    return family.__qualname__
+
+
 def families(dtype: np.dtype) -> list[Callable[..., np.ndarray]]:
     """What rows of a type are made by."""
     if dtype in FLOATS:
@@ -103,9 +110,10 @@ def rows_for(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield rows of each family, made for results of a dtype, and the family's name."""
     for family in families(dtype):
-        name = getattr(family, "__qualname__", str(family))
-        x = hard(family, row.term, row.finish, into)(rng, dtype, rows, n)
-        yield name, x
+        yield (
+            name_of(family),
+            hard(family, row.term, row.finish, into)(rng, dtype, rows, n),
+        )
 
 
 def layouts(
