@@ -32,9 +32,18 @@ from halfulp.onnx import check_model, convert_opset, expand, fuse, infer_shapes
 from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.run.array_files import load_array
 from halfulp.onnx.run.evaluate import ReferenceModel
+from halfulp.reductions import REDUCTIONS
 from hostile_graphs import FEEDS, nested_graphs
 from hostile_graphs import functions as hostile_functions
 from hostile_nodes import hostile_node
+from oracle import (
+    FLOATS,
+    SMALL,
+    TYPES,
+    assert_same_bits,
+    expected_of,
+    function_of,
+)
 
 
 @dataclass(frozen=True)
@@ -82,24 +91,43 @@ def axes(data: bytes) -> None:
     elif form == 2:
         given = given[0] if given else None
     keepdims, noop = (byte() % 3 for _ in range(2))
+    row = REDUCTIONS[byte() % len(REDUCTIONS)]
     with suppress(halfulp.HalfulpError):
-        result = halfulp.reduce_sum_square(
-            x, given, keepdims=keepdims, noop_with_empty_axes=noop
-        )
+        by_onnx = getattr(halfulp, row.onnx_name)
+        result = by_onnx(x, given, keepdims=keepdims, noop_with_empty_axes=noop)
         listed = [] if given is None else np.asarray(given).tolist()
         reduced = tuple({int(axis) % x.ndim for axis in listed})
         if not reduced and not noop:
             reduced = tuple(range(x.ndim))
-        want = np.sum(x * x, axis=reduced, keepdims=bool(keepdims))
-        assert result.shape == want.shape
-        assert np.array_equal(result, want)
+        want = expected_of(row, x, reduced, x.dtype, bool(keepdims))
+        assert_same_bits(result, want)
     with suppress(halfulp.HalfulpError):
-        result = halfulp.sum_square(x, given, keepdims=bool(keepdims))
+        result = function_of(row)(x, given, keepdims=bool(keepdims))
         listed = given if isinstance(given, list | tuple) else (given,)
         axis = None if given is None else tuple(map(operator.index, listed))
-        want = np.sum(x * x, axis=axis, keepdims=bool(keepdims))
-        assert np.shape(result) == want.shape
-        assert np.array_equal(result, want)
+        want = expected_of(row, x, axis, keepdims=bool(keepdims))
+        assert_same_bits(result, want)
+
+
+def elements(data: bytes) -> None:
+    """A matrix of any elements, reduced by any row to any type that it may."""
+    head, data = data[:6].ljust(6, b"\0"), data[6:2000]
+    row = REDUCTIONS[head[0] % len(REDUCTIONS)]
+    dtype = (*TYPES, *SMALL)[head[1] % len(TYPES + SMALL)]
+    types = FLOATS if dtype in FLOATS else TYPES
+    into = types[head[2] % len(types)]
+    columns = 1 + head[3] % 40
+    rows = len(data) // (columns * dtype.itemsize)
+    x = np.frombuffer(data, dtype, rows * columns).reshape(rows, columns)
+    axis = (None, 0, 1, ())[head[4] % 4]
+    overflow = ("wrap", "raise")[head[4] >> 4 & 1]
+    where: Any = True
+    if head[5]:
+        where = np.arange(x.size).reshape(x.shape) * head[5] % 256 < 128
+    want = expected_of(row, x, axis, into, where=where)[()]
+    with suppress(halfulp.SumOverflowError):
+        result = function_of(row)(x, axis, dtype=into, where=where, overflow=overflow)
+        assert_same_bits(result, want)
 
 
 def model(data: bytes) -> None:
@@ -292,6 +320,7 @@ def sum_onnx(data: bytes) -> None:
 
 TARGETS = {
     "axes": Target(axes),
+    "elements": Target(elements),
     "merge": Target(merge),
     "functions": Target(functions),
     "graphs": Target(graphs),

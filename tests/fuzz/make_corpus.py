@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import halfulp
 from halfulp.files.sums.state_file import write_totals
 from halfulp.files.sums.totals import Totals
+from halfulp.reductions import REDUCTIONS
 from hostile_nodes import SCHEMAS
 from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
 
@@ -32,7 +33,23 @@ def _axes() -> dict[str, bytes]:
         "one": bytes([3, 2, 3, 1, 1, 0, 129, 0, 1, 0]),
         "none": bytes([2, 3, 3, 0, 3, 1, 1]),
         "odd": bytes([2, 2, 2, 3, 201, 206, 210, 1, 1]),
+        "means": bytes([3, 2, 3, 1, 1, 0, 129, 0, 1, 0, 2]),
         "many": bytes([5, 1, 2, 3, 1, 2, 4, 0, 127, 0, 128, 0, 3, 0, 132, 3, 1, 0]),
+    }
+
+
+def _elements() -> dict[str, bytes]:
+    """For each row of the table, some elements of each kind of type."""
+    values = [1, -1, 3e38, -3e38, 1e-45, np.inf, np.nan, -0.0, 2**24, 5]
+    numbers = [-(2**63), 2**63 - 1, -1, 0, 2**53 + 1]
+    return {
+        f"{row.name}_{kind}": bytes([i, type_, into, columns, 1 + i, i]) + x.tobytes()
+        for i, row in enumerate(REDUCTIONS)
+        for kind, type_, into, columns, x in (
+            ("floats", 2, 3, 4, np.float32(values)),
+            ("integers", 5, 6, 0, np.int64(numbers)),
+            ("bytes", 11, 16, 6, np.arange(240, 256).astype(np.uint8)),
+        )
     }
 
 
@@ -213,6 +230,7 @@ def _weights() -> dict[str, bytes]:
 
 SEEDS = {
     "axes": _axes,
+    "elements": _elements,
     "merge": _state_files,
     "functions": _choices,
     "graphs": _choices,
