@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -651,6 +652,35 @@ def test_the_picture_of_errors_has_a_line_and_a_legend_for_each_library() -> Non
     assert {"10", "100", "10³", "10⁷"} <= {*shown}
     fewer = dataclasses.replace(run, rows=[r for r in run.rows if r.who == "halfulp"])
     assert plot.draw(fewer).count("<polyline") == panels + 1
+
+
+def test_lines_of_one_panel_differ_and_ways_of_a_library_share_a_line() -> None:
+    peers = {
+        "sum_square": (
+            "numpy",
+            "numpy.vdot",
+            "numpy.einsum",
+            "torch.norm",
+            "onnxruntime",
+        ),
+        "l1": ("numpy", "numpy.abs", "torch", "onnxruntime"),
+        "sum": ("numpy", "torch", "xsum"),
+    }
+    rows = [
+        Errors("float64", "normal", who, n, [0.4], reduction=reduction)
+        for reduction, names in peers.items()
+        for who in ("halfulp", *names)
+        for n in (10, 100)
+    ]
+    picture = plot.draw(dataclasses.replace(accuracy_run(), rows=rows))
+    shown = texts_of(picture)
+    legend = shown[shown.index("halfulp") : shown.index("sum_square of float64, normal")]
+    ways = ["numpy", "numpy.vdot/abs", "numpy.einsum", "torch", "onnxruntime"]
+    assert legend == ["halfulp", *ways]
+    panels = re.findall(r"<svg [^>]*viewBox.*?</svg>", picture, re.DOTALL)
+    lines = [re.findall(r'<polyline class="(s\d)', panel) for panel in panels]
+    assert [len(line) for line in lines] == [6, 5, 3]
+    assert all(len(line) == len({*line}) for line in lines)
 
 
 def test_a_picture_of_nothing_is_refused() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from halfulp.bench.cells import SMALL_BYTES
 from halfulp.bench.report import by_title
-from halfulp.bench.results import HALFULP, RUNTIME, Benchmark, Errors, Measured
+from halfulp.bench.results import EXACT, HALFULP, RUNTIME, Benchmark, Errors, Measured
 from halfulp.errors import ArgumentError
 from halfulp.report.html import DARK, LIGHT, element, escape, number
 
@@ -299,12 +299,14 @@ def _bars(
 
 
 def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
-    present = [row for row in rows if row.ulps]
+    # What is exact would be drawn over halfulp.
+    present = [row for row in rows if row.ulps and row.who not in EXACT]
     if not present:
         raise ArgumentError("no error was measured; allowed in a picture: one at least")
-    # Ours last, so that it is named first and drawn below what is as accurate.
-    peers = [who for who in dict.fromkeys(r.who for r in present) if who != HALFULP]
-    series = {HALFULP: 0} | {who: 1 + i % 7 for i, who in enumerate(peers)}
+    names = _legend_names(present)
+    series = {HALFULP: 0} | {
+        who: 1 + i % 7 for i, group in enumerate(names.values()) for who in group
+    }
     sizes = sorted({row.n for row in present})
 
     def across(n: int) -> float:
@@ -325,11 +327,35 @@ def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
                 lines.append(_line(who, i, places, "non-scaling-stroke"))
         return _curves("{} of {}, {}".format(*key), lines, sizes, across, decades)
 
-    names = [HALFULP, *peers]
-    marks = [_line(who, series[who], "0,6 24,6") for who in names]
+    legend = {HALFULP: HALFULP} | {name: group[0] for name, group in names.items()}
+    marks = [_line(who, series[who], "0,6 24,6") for who in legend.values()]
     kinds = dict.fromkeys((row.reduction, row.type, row.values) for row in present)
     title = "Greatest error of a reduction, in ulps, by its number of elements"
-    return title, [_legend(names, marks), *(panel(*kind) for kind in kinds)]
+    return title, [_legend([*legend], marks), *(panel(*kind) for kind in kinds)]
+
+
+def _legend_names(rows: Sequence[Errors]) -> dict[str, list[str]]:
+    """Names in the legend, each of ways of one library that no reduction has two of."""
+    where: dict[str, set[str]] = {}
+    for row in rows:
+        if row.who != HALFULP:
+            where.setdefault(row.who, set()).add(row.reduction)
+    groups: dict[str, list[list[str]]] = {}
+    for who, reductions in where.items():
+        known = groups.setdefault(who.partition(".")[0], [])
+        for group in known:
+            if not any(where[other] & reductions for other in group):
+                group.append(who)
+                break
+        else:
+            known.append([who])
+    names = {}
+    for library, known in groups.items():
+        for group in known:
+            ways = "/".join(who.partition(".")[2] for who in group)
+            alone = group == [library] or len(known) == 1 < len(group)
+            names[library if alone else f"{library}.{ways}".rstrip(".")] = group
+    return names
 
 
 def _line(who: str, series: int, points: str, effect: str = "") -> str:
