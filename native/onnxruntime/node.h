@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -99,7 +100,7 @@ class Node {
     std::int64_t shape[kMaxRank];
     const int rank = shape_of(data, "data", shape);
     bool is_reduced[kMaxRank] = {};
-    mark_axes(context, rank, is_reduced);
+    const bool has_axes = mark_axes(context, rank, is_reduced);
 
     std::int64_t result_shape[kMaxRank];
     int result_rank = 0;
@@ -130,6 +131,7 @@ class Node {
                              false,
                              false};
     reduce(plan, request, SessionThreads(api_, context));
+    if (!has_axes && noop_with_empty_axes_) keep_zeros(request, stride);
   }
 
   Api api() const { return api_; }
@@ -214,8 +216,27 @@ class Node {
     return {static_cast<const std::int64_t*>(memory_of(value)), shape[0]};
   }
 
-  // Marks the axes to reduce, empty axes decided: as src/halfulp/spec does.
-  void mark_axes(const OrtKernelContext* context, int rank, bool* is_reduced) const {
+  // Where each element is a reduction of itself, -0 stays -0: a sum of it would be +0.
+  void keep_zeros(const Request& request, std::ptrdiff_t bytes) const {
+    const Format& format = format_of(type_);
+    if (!format.is_float || !facts_of(reduction_.term).is_signed) return;
+    const auto copy = [&](auto zero) {
+      zero = static_cast<decltype(zero)>(format.sign());
+      const std::ptrdiff_t size = sizeof zero;
+      for (std::ptrdiff_t at = 0; at < bytes; at += size) {
+        if (std::memcmp(request.input + at, &zero, size) == 0) {
+          std::memcpy(request.output + at, &zero, size);
+        }
+      }
+    };
+    if (format.bytes == 2) copy(std::uint16_t{});
+    if (format.bytes == 4) copy(std::uint32_t{});
+    if (format.bytes == 8) copy(std::uint64_t{});
+  }
+
+  // Marks the axes to reduce, empty axes decided: as src/halfulp/spec does. Returns whether
+  // there were any.
+  bool mark_axes(const OrtKernelContext* context, int rank, bool* is_reduced) const {
     Axes axes = {axes_.data(), static_cast<std::int64_t>(axes_.size())};
     if (axes_are_input_) {
       const OrtValue* value = nullptr;
@@ -233,6 +254,7 @@ class Node {
       is_reduced[axis < 0 ? axis + rank : axis] = true;
     }
     if (axes.count == 0 && !noop_with_empty_axes_) std::fill_n(is_reduced, rank, true);
+    return axes.count > 0;
   }
 
   Api api_;

@@ -83,20 +83,46 @@ def test_every_type_in_every_version_and_form_of_axes(
 
 
 @each_reduction
-def test_no_axis_and_no_element(row: Reduction) -> None:
-    x = np.float32([[-0.0, -3], [np.nan, -np.inf]])
-    proto, feeds = reduce_model(x, operator=row.operator, noop_with_empty_axes=1)
-    proto.opset_import[0].version = 18
-    got = run(proto, feeds)["reduced"]
-    assert_same_bits(got, reduced(row, x, noop_with_empty_axes=1))
-    for empty in (np.empty((0, 2), np.float32), np.empty((0, 2), np.int64)):
+@pytest.mark.parametrize("name", ["float16", "float", "double", "int32"])
+def test_with_no_axis_each_element_is_a_reduction_of_itself(
+    row: Reduction, name: str
+) -> None:
+    x = np.array([[-0.0, -3, 0], [1, 2, -2]]).astype(DTYPES[name])
+    if name != "int32":
+        x[1] = np.nan, -np.inf, -x[0, 1]
+        x = np.copysign(x, np.array([[-1, -1, 1], [-1, -1, 1]], x.dtype))
+    for form in ("absent", "input"):
         proto, feeds = reduce_model(
-            empty, opset=13, axes=[0], axes_form="attr", operator=row.operator
+            x,
+            axes=[],
+            axes_form=form,
+            operator=row.operator,
+            noop_with_empty_axes=1,
         )
-        if row.version_for(13).axes == "input":
-            proto, feeds = reduce_model(
-                empty, axes=[0], axes_form="const", operator=row.operator
-            )
+        want = reduced(row, x, noop_with_empty_axes=1)
+        assert_same_bits(run(proto, feeds)["reduced"], want)
+        if row.term == "value" and name != "int32":
+            assert np.signbit(want[0]).tolist() == [True, True, False]
+    # Of an axis of length 1 a sum is +0.
+    column = x[:, :1]
+    proto, feeds = reduce_model(
+        column, axes=[1], axes_form="const", operator=row.operator
+    )
+    assert_same_bits(run(proto, feeds)["reduced"], reduced(row, column, [1]))
+
+
+@each_reduction
+def test_sums_of_nothing(row: Reduction) -> None:
+    for name in ("float32", "int64"):
+        empty = np.empty((0, 2), name)
+        is_input = row.version_for(13).axes == "input"
+        proto, feeds = reduce_model(
+            empty,
+            opset=13,
+            axes=[0],
+            axes_form="const" if is_input else "attr",
+            operator=row.operator,
+        )
         assert_same_bits(run(proto, feeds)["reduced"], reduced(row, empty, [0]))
 
 
