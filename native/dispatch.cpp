@@ -16,8 +16,44 @@ extern const Target target_neon;
 
 namespace {
 
+template <class Enum>
+constexpr std::size_t up_to(Enum last) {
+  return static_cast<std::size_t>(last) + 1;
+}
+
+// A target, and its functions by what they are asked for: small calls would take longer to go
+// through its tables than to sum.
+struct Indexed {
+  const Target* target = nullptr;
+  Function kernels[up_to(Term::value)][up_to(Layout::columns)][up_to(Method::residue)]
+                  [up_to(Type::bfloat16)] = {};
+  ExactFunction exact_kernels[up_to(Term::value)][up_to(Layout::columns)]
+                             [up_to(Type::bfloat16)] = {};
+  const Rounder* rounders[up_to(Type::bfloat16)] = {};
+
+  Indexed() = default;
+  explicit Indexed(const Target& of) : target(&of) {
+    const auto at = [](auto value) { return static_cast<std::size_t>(value); };
+    for (std::size_t i = 0; i < of.kernel_count; ++i) {
+      const Kernel& kernel = of.kernels[i];
+      kernels[at(kernel.term)][at(kernel.layout)][at(kernel.method)][at(kernel.type)] =
+          kernel.function;
+    }
+    for (std::size_t i = 0; i < of.exact_kernel_count; ++i) {
+      const ExactKernel& kernel = of.exact_kernels[i];
+      exact_kernels[at(kernel.term)][at(kernel.layout)][at(kernel.type)] = kernel.function;
+    }
+    for (std::size_t i = 0; i < of.rounder_count; ++i) {
+      rounders[at(of.rounders[i].type)] = &of.rounders[i];
+    }
+  }
+};
+
+constexpr std::size_t kMostTargets = 3;
+
 struct Available {
-  const Target* targets[4] = {};
+  const Target* targets[kMostTargets + 1] = {};
+  Indexed indexed[kMostTargets];
 
   Available() {
     const Target** next = targets;
@@ -34,64 +70,58 @@ struct Available {
     *next++ = &target_neon;
 #endif
     *next = &target_portable;
+    for (std::size_t i = 0; targets[i]; ++i) indexed[i] = Indexed(*targets[i]);
   }
 };
 
-const Target* named(const char* name) {
-  for (const Target* const* target = available_targets(); name && *target; ++target) {
-    if (std::strcmp((*target)->name, name) == 0) return *target;
+const Available& available() {
+  static const Available available;
+  return available;
+}
+
+const Indexed* named(const char* name) {
+  for (const Indexed& each : available().indexed) {
+    if (name && each.target && std::strcmp(each.target->name, name) == 0) return &each;
   }
   return nullptr;
 }
 
-const Target* default_target() {
-  const Target* target = named(std::getenv("HALFULP_TARGET"));
-  return target ? target : available_targets()[0];
+const Indexed* default_target() {
+  const Indexed* target = named(std::getenv("HALFULP_TARGET"));
+  return target ? target : &available().indexed[0];
 }
 
-std::atomic<const Target*>& chosen() {
-  static std::atomic<const Target*> target{default_target()};
+std::atomic<const Indexed*>& chosen() {
+  static std::atomic<const Indexed*> target{default_target()};
   return target;
 }
 
+const Indexed& indexed() { return *chosen().load(std::memory_order_relaxed); }
+
 }  // namespace
 
-const Target* const* available_targets() {
-  static const Available available;
-  return available.targets;
-}
+const Target* const* available_targets() { return available().targets; }
 
-const Target& chosen_target() { return *chosen().load(std::memory_order_relaxed); }
+const Target& chosen_target() { return *indexed().target; }
 
 bool choose_target(const char* name) {
-  const Target* target = name ? named(name) : default_target();
+  const Indexed* target = name ? named(name) : default_target();
   if (target) chosen().store(target, std::memory_order_relaxed);
   return target != nullptr;
 }
 
 Function find_kernel(Term term, Layout layout, Method method, Type type) {
-  const Target& target = chosen_target();
-  for (std::size_t i = 0; i < target.kernel_count; ++i) {
-    const Kernel& kernel = target.kernels[i];
-    // In the order in which most differ.
-    if (kernel.type == type && kernel.method == method && kernel.layout == layout &&
-        kernel.term == term) {
-      return kernel.function;
-    }
-  }
-  return nullptr;
+  return indexed().kernels[static_cast<std::size_t>(term)][static_cast<std::size_t>(layout)]
+                          [static_cast<std::size_t>(method)][static_cast<std::size_t>(type)];
 }
 
 ExactFunction find_exact_kernel(Term term, Layout layout, Type type) {
-  const ExactKernel* kernel = chosen_target().exact_kernels;
-  while (kernel->term != term || kernel->layout != layout || kernel->type != type) ++kernel;
-  return kernel->function;
+  return indexed().exact_kernels[static_cast<std::size_t>(term)][static_cast<std::size_t>(
+      layout)][static_cast<std::size_t>(type)];
 }
 
 const Rounder& find_rounder(Type type) {
-  const Rounder* rounder = chosen_target().rounders;
-  while (rounder->type != type) ++rounder;
-  return *rounder;
+  return *indexed().rounders[static_cast<std::size_t>(type)];
 }
 
 }  // namespace halfulp
