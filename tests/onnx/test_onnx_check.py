@@ -12,6 +12,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx.reference import ReferenceEvaluator
 
 from bad_nodes import NODES
 from halfulp import HalfulpError, ModelError
@@ -19,6 +20,7 @@ from halfulp.cli import main
 from halfulp.onnx import check_model, expand, fuse, run_model
 from halfulp.onnx.check import findings
 from halfulp.onnx.model_check import CheckReport
+from halfulp.reductions import BY_OPERATOR, REDUCTIONS, Reduction
 from onnx_models import (
     DATA,
     DTYPES,
@@ -192,6 +194,29 @@ WARNINGS = {
         ["runtime-axes", "noop-with-empty-axes"],
     ),
 }
+for _operator, _few, _code in (
+    ("ReduceSum", 4094, "float16-overflow"),
+    ("ReduceMean", 4094, "float16-intermediate"),
+    ("ReduceL1", 4094, "float16-overflow"),
+    ("ReduceL2", 255, "float16-intermediate"),
+):
+    _noop = [] if BY_OPERATOR[_operator].term == "value" else ["noop-with-empty-axes"]
+    WARNINGS |= {
+        f"{_operator} {name}": (type_, f"{_operator}{node}", opset, codes)
+        for name, type_, node, opset, codes in (
+            ("few float16", f"float16[2,{_few}]", "(x, one)", 18, []),
+            ("many float16", f"float16[2,{_few + 1}]", "(x, one)", 18, [_code]),
+            ("any float16", "float16[2,N]", "(x, one)", 18, [_code]),
+            ("float16 at 5", "float16[2]", "(x)", 5, ["float16-before-opset-6"]),
+            ("bfloat16", "bfloat16[2]", "(x)", 13, ["no-onnxruntime-kernel"]),
+            ("int32", "int32[2]", "(x)", 11, ["integer-overflow"]),
+            ("int64", "int64[2]", "(x)", 18, ["integer-overflow"]),
+            ("negative", "float[2,3]", "<axes=[-1]>(x)", 10, ["negative-axes"]),
+            ("repeated", "float[2,3]", "<axes=[1,-1]>(x)", 11, ["duplicate-axes"]),
+            ("run time", "float[2,3]", "(x, a)", 18, ["runtime-axes"]),
+            ("noop", "float[2,3]", "<noop_with_empty_axes=1>(x)", 18, _noop),
+        )
+    }
 
 
 def warned(case: str) -> CheckReport:
@@ -214,10 +239,31 @@ def test_what_is_not_portable_is_a_warning(case: str) -> None:
 def test_warnings_say_what_to_write() -> None:
     (finding,) = warned("many float16").findings
     assert "from a root mean square of 16 on the result is infinite" in finding.message
+    (finding,) = warned("ReduceL2 many float16").findings
+    assert "from a root mean square of 16 on runtimes that keep the" in finding.message
+    (finding,) = warned("ReduceMean any float16").findings
+    assert "from a mean of ±65520 / their number on runtimes" in finding.message
+    (finding,) = warned("ReduceL1 noop").findings
+    assert finding.message.startswith("with empty axes every element is made positive")
+    assert finding.fix == "Say it with Abs(data)."
     (finding,) = warned("negative at 10").findings
     assert finding.fix == "Write [1], or: halfulp convert MODEL --opset 11 -o OUT."
     (finding,) = warned("repeated from the end").findings
     assert finding.fix == "Write [0, 1]."
+
+
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+def test_float16_overflows_where_the_warning_begins(row: Reduction) -> None:
+    """In the result, or in onnx's evaluator where that keeps the sum in float16."""
+    warned_from = 256 if row.term == "square" else 4095
+    for count in (warned_from - 1, warned_from):
+        data = np.full((1, count), 16, np.float16)
+        proto, feeds = reduce_model(data, operator=row.operator, opset=11)
+        with np.errstate(over="ignore"):
+            plain = ReferenceEvaluator(proto).run(None, feeds)[0].item()
+        (ours,) = run_model(proto, feeds).values()
+        assert np.isinf(plain) == (count == warned_from)
+        assert np.isinf(ours.item()) == (np.isinf(plain) and row.finish == "none")
 
 
 def test_the_codes_are_documented() -> None:

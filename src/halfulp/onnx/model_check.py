@@ -44,7 +44,7 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     Returns
     -------
     CheckReport
-        Every ReduceSumSquare node, nested graphs and functions included; the first
+        Every node that reduces, nested graphs and functions included; the first
         error of every node, of some 1000 nodes; and what is not portable.
 
     Raises
@@ -73,14 +73,17 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
     negative-axes          before opset 11 the specification has none
     duplicate-axes         the reference evaluator and others refuse them
     noop-with-empty-axes   until 2025 the specification could be read as "returned
-                           unchanged"; halfulp squares
+                           unchanged"; halfulp squares, or makes positive
     unsorted-nodes         ONNX's checker refuses them, ONNX Runtime and halfulp sort
     runtime-axes           many converters and shape inferences need constants
-    float16-overflow       256 or more elements are summed in float16, or nobody
-                           knows how many: at a root mean square of 16 or less the
-                           sum is infinite
+    float16-overflow       so many elements are summed in float16, or nobody knows how
+                           many, that at a size of 16 or less the sum is infinite:
+                           256 squares, 4095 values or magnitudes
+    float16-intermediate   the same of a mean or a norm, which itself is finite: ONNX's
+                           reference evaluator gives infinity
     integer-overflow       int32 saturates and int64 loses bits above 2^53 in
-                           ONNX Runtime; halfulp is exact modulo 2^N
+                           ONNX Runtime, sums of means and norms wrap elsewhere; here
+                           they are exact, results modulo 2^N
     ====================== =====================================================
 
     Examples

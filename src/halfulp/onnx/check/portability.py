@@ -9,14 +9,21 @@ from halfulp.element_types import BY_NAME
 from halfulp.onnx.check.facts import known_axes, of_one
 from halfulp.onnx.check.findings import raise_opset
 from halfulp.onnx.check.nodes import KnownNode
-from halfulp.reductions import BY_OPERATOR
+from halfulp.reductions import BY_OPERATOR, Reduction, Term
 from halfulp.spec.rules import normalize_axes
 
-# From here on a sum is rounded to infinity in float16.
+# From here on a result is rounded to infinity in float16.
 _FLOAT16_OVERFLOW = BY_NAME["float16"].overflow
 
-# So many elements overflow float16 if their root mean square is 16.
-_MANY_FLOAT16 = 256
+# How large elements are, that float16 may overflow is told where this is enough.
+_LARGE = 16
+
+# By term: what tells how large elements are, and the power of it that a sum grows with.
+_SIZES: dict[Term, tuple[str, int]] = {
+    "square": ("a root mean square of ", 2),
+    "magnitude": ("a mean magnitude of ", 1),
+    "value": ("a mean of \N{PLUS-MINUS SIGN}", 1),
+}
 
 # What ONNX Runtime's CPU provider lacks, and what to cast it to.
 _WIDER = {
@@ -25,9 +32,15 @@ _WIDER = {
     "uint64": "to int64 and back where the sums stay below 2^63",
 }
 
+# By type: what becomes of sums of integers, and of what is made of such sums.
 _INTEGERS = {
     "int32": "a sum above 2147483647 wraps here, as in NumPy; ONNX Runtime saturates",
     "int64": "ONNX Runtime computes int64 in double, and loses bits above 2^53",
+}
+_FINISHED_INTEGERS = {
+    "int32": "sums are exact here before they are finished; in runtimes that sum in "
+    "int32, as ONNX's reference evaluator does, they wrap",
+    "int64": _INTEGERS["int64"],
 }
 
 _INTEGER_FIX = (
@@ -48,7 +61,7 @@ def _count(known: KnownNode) -> int | None:
 
 def type_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and fix of what follows from the element type."""
-    name = known.element_type
+    name, row = known.element_type, BY_OPERATOR[known.node.version.operator]
     if name in _WIDER:
         yield (
             "no-onnxruntime-kernel",
@@ -59,23 +72,42 @@ def type_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]
         yield (
             "float16-before-opset-6",
             "ONNX Runtime refuses float16 before opset 6",
-            raise_opset(BY_OPERATOR[known.node.version.operator].all_types_since),
+            raise_opset(row.all_types_since),
         )
-    count = _count(known)
-    if name == "float16" and (count is None or count >= _MANY_FLOAT16):
-        if count is None:
-            many = "an unknown number of elements is"
-            limit = f"a root mean square of sqrt({_FLOAT16_OVERFLOW} / their number)"
-        else:
-            many = f"{count} elements are"
-            limit = f"a root mean square of {math.sqrt(_FLOAT16_OVERFLOW / count):.3g}"
+    if name == "float16":
+        yield from _float16_warnings(row, _count(known))
+    integers = _INTEGERS if row.finish == "none" else _FINISHED_INTEGERS
+    if name in integers:
+        yield "integer-overflow", integers[name], _INTEGER_FIX
+
+
+def _float16_warnings(
+    row: Reduction, count: int | None
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what is to be said where so many elements of float16 are summed to one."""
+    size, degree = _SIZES[row.term]
+    if count is None:
+        many = "an unknown number of elements is"
+        mean = f"{_FLOAT16_OVERFLOW} / their number"
+        limit = size + (f"sqrt({mean})" if degree == 2 else mean)
+    elif count * _LARGE**degree >= _FLOAT16_OVERFLOW:
+        many = f"{count} elements are"
+        limit = f"{size}{(_FLOAT16_OVERFLOW / count) ** (1 / degree):.3g}"
+    else:
+        return
+    if row.finish == "none":
         yield (
             "float16-overflow",
             f"{many} summed in float16: from {limit} on the result is infinite",
             "Cast the data to float before the node, and keep the result in float.",
         )
-    if name in _INTEGERS:
-        yield "integer-overflow", _INTEGERS[name], _INTEGER_FIX
+    else:
+        yield (
+            "float16-intermediate",
+            f"{many} summed: from {limit} on runtimes that keep the sum in float16, as "
+            "ONNX's reference evaluator does, give infinity",
+            "Cast the data to float before the node, and the result back after it.",
+        )
 
 
 def axes_warnings(known: KnownNode, opset: int) -> Iterator[tuple[str, str, str]]:
