@@ -8,22 +8,22 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from halfulp.page import axes, render
-from halfulp.reductions import SUM_SQUARE
+from halfulp.reductions import REDUCTIONS, Reduction
 from halfulp.report.html import DARK, LIGHT, variables
 
 HERE = Path(__file__).parent
 
 
-def operator() -> str:
-    """The page that `halfulp docs` makes."""
-    text = render(SUM_SQUARE.operator, "md")
-    # One page, one title; the versions' own titles repeat, so that anchors get numbers.
-    text = re.sub(r"\A# .*\n", "# The operator, version by version\n", text)
+def operator(row: Reduction) -> str:
+    """The page that `halfulp docs` makes, beside those of its family."""
+    text = render(row.operator, "md", beside=True)
     # The picture in place of the table that says the same.
-    shown = f"## {axes.TITLE}\n\n{axes.figures(SUM_SQUARE)}\n"
+    shown = f"## {axes.TITLE}\n\n{axes.figures(row)}\n"
     return re.sub(rf"## {axes.TITLE}\n\n(\|.*\n)+", lambda _: shown, text)
 
 
@@ -74,8 +74,8 @@ def verdict_classes(text: str) -> list[str]:
     return ["warn" if text[0].isdigit() else "bad"]
 
 
-MADE = {
-    "operator.md": operator,
+MADE: dict[str, Callable[[], str]] = {
+    **{f"operators/{row.operator}.md": partial(operator, row) for row in REDUCTIONS},
     "reference/commands.md": commands,
     "changelog.md": changelog,
     "_static/colours.css": colours,
@@ -86,5 +86,6 @@ def write() -> None:
     """Write each page of `MADE` that is not there or has changed."""
     for name, make in MADE.items():
         target, text = HERE / name, make()
+        target.parent.mkdir(exist_ok=True)
         if not target.is_file() or target.read_text("utf-8") != text:
             target.write_text(text, "utf-8")

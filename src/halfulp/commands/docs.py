@@ -1,16 +1,18 @@
 """The command ``halfulp docs``.
 
-May import errors and, within the command, output and halfulp.page.
+May import errors, reductions and, within the command, output and halfulp.page.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from halfulp.errors import ArgumentError
+from halfulp.reductions import REDUCTIONS, reduction_named
 
 _FORMATS = {
     "md": (".md", ".markdown", ".txt", ""),
@@ -32,7 +34,11 @@ def docs(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the page there; - is stdout."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the page there; - is stdout. In a folder that exists: each page "
+            "of OP's family, HTML by default, with links from one to the other.",
         ),
     ] = None,
     domain: Annotated[
@@ -43,21 +49,36 @@ def docs(
 
     Example:  halfulp docs ReduceSumSquare -o page.html
     """
-    from halfulp.output import Output, check_outputs, write_whole
+    from halfulp.output import write_whole
 
-    ending = output.suffix.lower() if output else ""
-    if form is None:
-        form = next((f for f, endings in _FORMATS.items() if ending in endings), None)
+    folder = output is not None and output.is_dir()
+    if form is None and output is not None:
+        ending = output.suffix.lower()
+        by_ending = (f for f, endings in _FORMATS.items() if ending in endings)
+        form = "html" if folder else next(by_ending, None)
     if form is not None and form not in _FORMATS:
         raise ArgumentError(f"--format is {form!r}; allowed: {', '.join(_FORMATS)}")
+    targets: dict[str, Path | None] = {op: output}
     if output is not None:
-        forms = _FORMATS if form is None else [form]
-        endings = dict.fromkeys(e for each in forms for e in _FORMATS[each])
-        check_outputs([Output("--output", output, tuple(endings), text=True)])
+        if folder:
+            family = REDUCTIONS if reduction_named(op, domain) else ()
+            names = [row.operator for row in family] or [op]
+            targets = {name: output / f"{name}.{form}" for name in names}
+        _check(filter(None, targets.values()), form)
     from halfulp.page import render
 
-    text = render(op, form or "md", domain)
-    if output is None:
-        print(text, end="")
-    else:
-        write_whole(output, text.encode())
+    texts = {name: render(name, form or "md", domain, beside=folder) for name in targets}
+    for name, target in targets.items():
+        if target is None:
+            print(texts[name], end="")
+        else:
+            write_whole(target, texts[name].encode())
+
+
+def _check(targets: Iterable[Path], form: str | None) -> None:
+    """Raise an ArgumentError unless each target may have a page of a format."""
+    from halfulp.output import Output, check_outputs
+
+    forms = _FORMATS if form is None else [form]
+    endings = dict.fromkeys(ending for each in forms for ending in _FORMATS[each])
+    check_outputs(Output("--output", path, tuple(endings), text=True) for path in targets)

@@ -9,11 +9,14 @@ import dataclasses
 import json
 
 from halfulp.page.content import hypertext, markdown
-from halfulp.page.data import build
+from halfulp.page.data import address, build
 
 
-def render(op: str, form: str, domain: str = "") -> str:
+def render(op: str, form: str, domain: str = "", *, beside: bool = False) -> str:
     """Return the page of an operator in a format: ``md``, ``html`` or ``json``.
+
+    Its family's pages are files beside it, of their names, if `beside` is true, else
+    those of ONNX's own documentation.
 
     Raises
     ------
@@ -24,4 +27,5 @@ def render(op: str, form: str, domain: str = "") -> str:
     if form == "json":
         data = dataclasses.asdict(page)
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return hypertext(page) if form == "html" else markdown(page)
+    where = (lambda name: f"{name}.{form}") if beside else address
+    return hypertext(page, where) if form == "html" else markdown(page, where)

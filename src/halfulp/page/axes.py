@@ -28,7 +28,7 @@ STYLE = """\
 """
 
 TITLE = "Which axis goes"
-_DATA = np.array([[1, 2, 3], [4, 5, 6]])
+_DATA = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 # Of a cell, and of the way to the result, in pixels.
 _WIDE, _HIGH, _WAY = 38, 26, 26
 
@@ -42,7 +42,7 @@ class Reduced:
     axes : tuple of int or None
         None means absent: all of them.
     goes : str
-        What is summed, in words.
+        What is reduced, in words.
     kept, dropped : tuple of int
         The shape of the result with keepdims 1 and with 0.
     values : numpy.ndarray
@@ -78,7 +78,7 @@ def reduced(row: Reduction) -> tuple[Reduced, ...]:
 
 def table(row: Reduction) -> Iterator[tuple[str, ...]]:
     """Yield the lines of a table of what is `reduced`, its head first."""
-    yield "axes", "summed", f"{_DATA.shape} becomes", "with keepdims 0"
+    yield "axes", "reduced", f"{_DATA.shape} becomes", "with keepdims 0"
     for one in reduced(row):
         yield one.name, one.goes, str(one.kept), str(one.dropped)
 
@@ -125,13 +125,18 @@ def _figure(one: Reduced) -> str:
 
 
 def _cells(values: Any, x: float, y: float, one: Reduced) -> Iterator[str]:
-    """The cells of an array; those of the first sum, and it, are coloured."""
+    """The cells of an array; those of the first result, and it, are coloured."""
     for (i, j), value in np.ndenumerate(values):
         first = one.axes is None or (j == 0 if one.axes == (0,) else i == 0)
         left, top = x + j * _WIDE, y + i * _HIGH
         name, x0, y0 = "set" if first else "", left + _WIDE / 2, top + _HIGH / 2 + 5
         box = element("rect", class_=name, x=left, y=top, width=_WIDE, height=_HIGH)
-        yield box + element("text", str(value), x=x0, y=y0)
+        yield box + element("text", _shown(value), x=x0, y=y0)
+
+
+def _shown(value: float) -> str:
+    """A number as a cell has room for it."""
+    return f"{value:.2g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _arrow(x: float, y: float, across: int, down: int) -> str:

@@ -1,6 +1,6 @@
 """What an operator's page says, in order, and its two forms.
 
-May import report, spec, and axes, blocks, data, documented and examples of this package.
+May import report, spec, and the modules of this package.
 The style of the HTML is the file page.css beside it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from halfulp.page import axes
 from halfulp.page.blocks import (
@@ -29,10 +29,19 @@ from halfulp.page.blocks import (
     text,
     title,
 )
-from halfulp.page.data import BREAKING, DOCUMENTED, Page, count, mark, marks
+from halfulp.page.data import (
+    BREAKING,
+    DOCUMENTED,
+    Page,
+    address,
+    count,
+    mark,
+    marks,
+)
 from halfulp.page.data import facts as facts_of
 from halfulp.page.documented import Document
 from halfulp.page.examples import Example, Operand
+from halfulp.page.family import Relative
 from halfulp.report.html import document, element, escape, head
 from halfulp.report.html import table as html_table
 from halfulp.report.markdown import CENTRED, fence, folded, table
@@ -40,27 +49,27 @@ from halfulp.spec.differences import Change, Difference
 from halfulp.spec.schemas import Attribute, Parameter, Schema, TypeConstraint
 
 
-def markdown(page: Page) -> str:
-    """Return the page in Markdown."""
+def markdown(page: Page, address: Callable[[str], str] = address) -> str:
+    """Return the page in Markdown; `address` tells where those of its family are."""
     intro = folded(
         f"Every version in domain `{page.domain or 'ai.onnx'}`, as the schemas of onnx "
         f"{page.onnx} have it. Written by halfulp {page.halfulp}.\n"
     )
-    text = joined(_blocks(page)).markdown
+    text = joined(_blocks(page, address)).markdown
     return f"# {page.name}\n\n{intro}\n{text}".rstrip() + "\n"
 
 
-def hypertext(page: Page) -> str:
-    """Return the page as one HTML document."""
+def hypertext(page: Page, address: Callable[[str], str] = address) -> str:
+    """Return the page as one HTML document; `address` is that of `markdown`."""
     style = importlib.resources.files("halfulp.page") / "page.css"
-    body = "\n".join(_body(page))
+    body = "\n".join(_body(page, address))
     return document(
         f"{page.name} - ONNX", body, style=style.read_text("utf-8") + axes.STYLE
     )
 
 
-def _body(page: Page) -> Iterator[str]:
-    blocks = _blocks(page)
+def _body(page: Page, address: Callable[[str], str]) -> Iterator[str]:
+    blocks = _blocks(page, address)
     yield '<div class="page">'
     yield f"<header><h1>{escape(page.name)}</h1>"
     yield (
@@ -78,12 +87,13 @@ def _body(page: Page) -> Iterator[str]:
     yield f'<main id="main" tabindex="-1">{joined(blocks).html}</main></div>'
 
 
-def _blocks(page: Page) -> list[Block]:
+def _blocks(page: Page, address: Callable[[str], str]) -> list[Block]:
     found = [_overview(page), *(_types(page, name) for name in page.type_matrices)]
     if page.reduction:
         heads, *rows = axes.table(page.reduction)
         drawn = Block("\n".join(table(heads, rows)) + "\n", axes.figures(page.reduction))
         found.append(section("axes", axes.TITLE, axes.TITLE, [drawn]))
+        found.append(section("family", "Family", "Family", _family(page, address)))
     found += [_version(page, version) for version in page.versions]
     if page.examples:
         blocks = [text(page.computed), *map(_example, page.examples)]
@@ -137,6 +147,56 @@ def _types(page: Page, name: str) -> Block:
     markdown = "\n".join(table(("type", *since), lines, CENTRED))
     html = html_table(heads, rows, caption=inline(caption), kind="matrix")
     return Block(f"{caption}:\n\n{markdown}\n", html)
+
+
+def _family(page: Page, address: Callable[[str], str]) -> Iterator[Block]:
+    """What all that reduce compute, and since which version they take a type."""
+
+    def named(name: str) -> tuple[str, str]:
+        if name == page.name:
+            return f"**{name}**", element("strong", escape(name))
+        where = address(name)
+        return f"[{name}]({where})", element("a", escape(name), href=where)
+
+    def tabled(
+        caption: str, heads: Sequence[str], cells: Callable[[Relative], Sequence[str]]
+    ) -> Block:
+        rows = [(named(one.name), cells(one)) for one in page.family]
+        lines = [(link, *values) for (link, _), values in rows]
+        html = html_table(
+            map(head, heads),
+            [
+                (head(link, scope="row"), *(element("td", each) for each in values))
+                for (_, link), values in rows
+            ],
+            caption=caption,
+        )
+        return Block(f"{caption}:\n\n" + "\n".join(table(heads, lines)) + "\n", html)
+
+    yield text(
+        "One rule for all: an exact sum, finished, then rounded once; axes, flags, "
+        "shapes and errors are the same."
+    )
+    yield tabled(
+        "What each computes",
+        ("operator", "computes", "versions", "axes are an input from"),
+        lambda one: (
+            one.computes,
+            ", ".join(map(str, one.versions)),
+            f"version {one.axes_input_since}",
+        ),
+    )
+    types = dict.fromkeys(name for one in page.family for name in one.types)
+    yield tabled(
+        "The versions that allow a type",
+        ("operator", *types),
+        lambda one: [_since(one, name) for name in types],
+    )
+
+
+def _since(one: Relative, name: str) -> str:
+    """Of a member of the family, the versions that allow a type."""
+    return f"from {one.types[name]}" if name in one.types else mark(False)
 
 
 def _version(page: Page, version: Schema) -> Block:

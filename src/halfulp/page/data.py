@@ -1,7 +1,7 @@
 """The data of an operator's page, of which every format is made.
 
-May import reductions, spec, the version of halfulp, and documented and examples of this
-package.
+May import reductions, spec, the version of halfulp, and documented, examples and family
+of this package.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import halfulp
 from halfulp.page.documented import Document, OtherStep, documents
 from halfulp.page.examples import Example, examples
-from halfulp.reductions import SUM_SQUARE, Reduction, reduction_named
-from halfulp.spec.decisions import DECISIONS, Decision
+from halfulp.page.family import Relative, family
+from halfulp.reductions import Reduction, reduction_named
+from halfulp.spec.decisions import Decision, decisions
 from halfulp.spec.differences import Difference, compare
 from halfulp.spec.schemas import Parameter, Schema, schema, versions
 
@@ -26,6 +27,11 @@ BREAKING = (
 DOCUMENTED = "Where public documentation differs"
 
 DOCS = "https://github.com/onnx/onnx/blob/main/docs/"
+
+
+def address(name: str) -> str:
+    """Where ONNX's own documentation has an operator of its main domain."""
+    return f"{DOCS}Operators.md#{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,11 @@ class Page:
     differences : tuple of Difference
         Of each pair of versions, the later ones first.
     decisions : tuple of Decision
-        What halfulp does where ONNX is silent, on its own operator.
+        What halfulp does where ONNX is silent, on an operator that it has.
     documents : tuple of Document
-        Public documentation of its own operator, compared with `versions`.
+        Public documentation of such an operator, compared with `versions`.
+    family : tuple of Relative
+        Of such an operator: all that reduce, this one too.
     """
 
     name: str
@@ -57,12 +65,13 @@ class Page:
     differences: tuple[Difference, ...]
     decisions: tuple[Decision, ...]
     documents: tuple[Document, ...]
+    family: tuple[Relative, ...]
 
     @property
     def url(self) -> str:
         """Where ONNX's own documentation has the newest version."""
         if not self.domain:
-            return f"{DOCS}Operators.md#{self.name}"
+            return address(self.name)
         file = "Operators-ml.md" if self.domain == "ai.onnx.ml" else "Operators.md"
         return f"{DOCS}{file}#{self.domain}.{self.name}"
 
@@ -77,8 +86,8 @@ class Page:
         if any(example.computed_by == "halfulp" for example in self.examples):
             return (
                 f"Outputs computed by halfulp {self.halfulp} when this page was made: "
-                "the exact sums, rounded once. Where the outputs recorded with ONNX's "
-                "node tests, which round each square, differ, both are shown."
+                "the exact results, rounded once. Where the outputs recorded with ONNX's "
+                "node tests, which round on the way, differ, both are shown."
             )
         return f"ONNX's node tests, with the outputs recorded there (onnx {self.onnx})."
 
@@ -163,8 +172,9 @@ def build(op: str, domain: str = "") -> Page:
             for i, new in enumerate(newest_first)
             for old in newest_first[i + 1 :]
         ),
-        decisions=DECISIONS if ours is SUM_SQUARE else (),
+        decisions=() if ours is None else decisions(ours),
         documents=documents(newest_first),
+        family=() if ours is None else family(),
     )
 
 
