@@ -24,7 +24,7 @@ import pytest
 import halfulp
 from contrast import contrast
 from halfulp import cli, output
-from halfulp.bench import goals, measure, plot, report, results
+from halfulp.bench import goals, measure, plot, report, results, sessions
 from halfulp.bench.accuracy import (
     ACCURACY_TYPES,
     DISTRIBUTIONS,
@@ -323,7 +323,10 @@ def test_a_cell_that_does_not_fit_memory_is_skipped(
     assert row.skipped == "needs 4 MiB of memory, 1 MiB are free"
 
 
-def test_two_sessions_are_compared_in_every_cell() -> None:
+def test_two_sessions_are_compared_in_every_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "SMALL_CALLS", 10)
     for cell in map(smaller, SESSION_CELLS.values()):
         for reduction in BY_OPERATOR.values():
             row = measure_sessions(cell, reduction, "float64", 1, EFFORT)

@@ -56,7 +56,7 @@ _FromSeveral = Annotated[
     typer.Option(
         "--from",
         metavar="FILE",
-        help="Measure nothing: show such a --json; of several, the turns of all.",
+        help="Measure nothing: show such a --json; of several, rows and turns of all.",
     ),
 ]
 _Json = Annotated[
