@@ -69,6 +69,8 @@ html_show_sphinx = False
 sys.path.insert(0, str(HERE))
 pages = importlib.import_module("pages")
 pages.write()
+# Or else a folder of pages would be a package, to which words of docstrings link.
+sys.path.remove(str(HERE))
 
 
 def _find_by_last_name(
