@@ -1,7 +1,7 @@
 """Which engine runs a model: ONNX Runtime, or onnx's reference evaluator.
 
 May import errors, faults, spec.rules, the module onnxruntime of halfulp and, of onnx, the
-rooms model, check and run. ReduceSumSquare runs in halfulp with either.
+rooms model, check and run. Reductions run in halfulp with either.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ReadyModel:
     ModelError
         If the engine refuses the model.
     UnsupportedTypeError, AxesError, ArgumentError
-        If a ReduceSumSquare node breaks the rules of its version.
+        If a node that reduces breaks the rules of its version.
     """
 
     def __init__(self, model: Path | bytes | ModelProto, name: str | None) -> None:
@@ -167,7 +167,7 @@ class ReadyModel:
 
 
 class _OurError(HalfulpError):
-    """Carries an error of a ReduceSumSquare node, which no other engine would change."""
+    """Carries an error of a node that reduces, which no other engine would change."""
 
     def __init__(self, error: HalfulpError) -> None:
         super().__init__(str(error))
@@ -181,7 +181,7 @@ def _raise_ours(place: str, error: HalfulpError) -> None:
 
 @contextmanager
 def _only_ours() -> Iterator[None]:
-    """Let the errors of ReduceSumSquare nodes pass: the others the runtime tells."""
+    """Let the errors of nodes that reduce pass: the others the runtime tells."""
     try:
         yield
     except _OurError:

@@ -56,7 +56,7 @@ class Rep(BackendRep):
 
 
 class Backend(_Backend):
-    """Runs models with halfulp's ReduceSumSquare, on the CPU.
+    """Runs models with halfulp's reductions, on the CPU.
 
     Each method is also a function of this module, which so serves where a
     backend is expected: ``onnx.backend.test.BackendTest(halfulp.onnx.backend)``.

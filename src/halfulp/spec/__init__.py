@@ -1,4 +1,4 @@
-"""What ONNX says of its operators as data, and the rules of ReduceSumSquare.
+"""What ONNX says of its operators as data, and the rules of those that reduce.
 
 Public names only. Their modules are loaded when one is first used: ``import halfulp``
 needs the rules alone.

@@ -209,7 +209,7 @@ def reduced_axes(
     """Return the axes that a node reduces, empty axes decided.
 
     Absent and empty `axes` mean all axes, or none when `noop_with_empty_axes`
-    is set; the elements are squared in either case.
+    is set: each element is a reduction of itself then.
     """
     normal = normalize_axes(axes or (), rank, repeated="merge", where=where)
     if normal or noop_with_empty_axes:

@@ -16,8 +16,8 @@ from halfulp.onnx.model.open import Purpose, read_model
 def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelProto:
     """Return a copy of a model with the types and shapes that can be inferred.
 
-    onnx infers all operators but ReduceSumSquare, which is inferred as by
-    `infer_shape`. onnx itself gives up its rank where the axes are not known
+    onnx infers all operators but those that reduce, which are inferred as by
+    `infer_shape`. onnx itself gives up their rank where the axes are not known
     before the model runs, and with it the ranks of all that follows; it passes
     over axes out of range; and it believes in the default of an input, which a
     caller may override: from IR version 4 on, none is used here.
@@ -39,7 +39,7 @@ def infer_shapes(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelPro
     ModelError
         If the model cannot be read, breaks a rule, or declares what cannot be.
     UnsupportedTypeError, AxesError, ArgumentError
-        If a ReduceSumSquare node breaks the rules of its version.
+        If a node that reduces breaks the rules of its version.
 
     Examples
     --------

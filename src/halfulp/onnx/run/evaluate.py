@@ -24,7 +24,7 @@ _OPERATORS = [*OPERATORS, GatherElements, Loop, TfIdfVectorizer, Tile, ZipMap]
 def run_model(
     model: str | os.PathLike[str] | bytes | ModelProto, inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Run an ONNX model, with each ReduceSumSquare correctly rounded.
+    """Run an ONNX model, with each node that reduces correctly rounded.
 
     Parameters
     ----------
@@ -48,17 +48,17 @@ def run_model(
     ArgumentError
         If an input is missing, unknown, or of another type or shape.
     UnsupportedTypeError, AxesError, ArgumentError
-        If a ReduceSumSquare node breaks the rules of its version; the message
+        If a node that reduces breaks the rules of its version; the message
         names node, version, what is given and what is allowed. Nothing of the
         model has run then, where this is known beforehand.
 
     Notes
     -----
-    ReduceSumSquare runs in halfulp in the graph, in nested graphs and in
-    functions; a node has the newest version that the opset around it allows,
-    and a later opset than any known means version 18. Other operators run in
-    onnx's reference evaluator, except for Loop, which it runs otherwise than
-    specified, and ZipMap, which it lacks.
+    ReduceSum, ReduceMean, ReduceL1, ReduceL2 and ReduceSumSquare run in halfulp, in
+    the graph, in nested graphs and in functions; a node has the newest version that
+    the opset around it allows, and a later opset than any known means the last
+    version. Other operators run in onnx's reference evaluator, except for Loop, which
+    it runs otherwise than specified, and ZipMap, which it lacks.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Operators that onnx's reference evaluator lacks, or runs otherwise than specified.
 
-Here are only those that models with ReduceSumSquare often have, and those that crash it
+Here are only those that models with reductions often have, and those that crash it
 or never end with hostile values.
 """
 
