@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import halfulp
-from halfulp.onnx import ReduceSumSquare
+from halfulp.reductions import SUM_SQUARE, Reduction
 from onnx_models import reduce_model
 
 Run = Callable[[onnx.ModelProto, Mapping[str, Any]], dict[str, Any]]
@@ -20,8 +20,8 @@ Reduce = Callable[..., Any]
 
 
 def in_evaluator(proto: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """In onnx's evaluator, given the operator."""
-    evaluator = ReferenceEvaluator(proto, new_ops=[ReduceSumSquare])
+    """In onnx's evaluator, given the operators."""
+    evaluator = ReferenceEvaluator(proto, new_ops=halfulp.onnx.new_ops())
     names = [output.name for output in proto.graph.output]
     return dict(zip(names, evaluator.run(None, dict(feeds)), strict=True))
 
@@ -41,20 +41,21 @@ ENGINES: dict[str, Run] = {
 
 def by_function(
     data: np.ndarray,
+    row: Reduction = SUM_SQUARE,
     *,
     axes: Any = None,
     opset: int = 18,
     axes_form: str = "",
     **flags: Any,
 ) -> Any:
-    """By reduce_sum_square, which knows neither opsets nor where axes stand."""
+    """By the function of ONNX's face, which knows neither opsets nor where axes stand."""
     given = {name: flag for name, flag in flags.items() if flag is not None}
-    return halfulp.reduce_sum_square(data, axes, **given)
+    return getattr(halfulp, row.onnx_name)(data, axes, **given)
 
 
 def _by_model(run: Run) -> Reduce:
-    def reduce(data: np.ndarray, **node: Any) -> Any:
-        return run(*reduce_model(data, **node))["reduced"]
+    def reduce(data: np.ndarray, row: Reduction = SUM_SQUARE, **node: Any) -> Any:
+        return run(*reduce_model(data, operator=row.operator, **node))["reduced"]
 
     return reduce
 
