@@ -1,4 +1,4 @@
-"""ONNX's own node tests of the operator."""
+"""ONNX's own node tests of the operators that reduce."""
 
 from __future__ import annotations
 
@@ -8,18 +8,39 @@ from typing import Any
 
 import onnx.backend.test
 
-KINDS = [
-    f"{axes}keepdims_{values}"
-    for axes in ("default_axes_", "do_not_", "", "negative_axes_")
-    for values in ("example", "random")
-]
+# By the name of a reduction: how its tests call kept dimensions, whether there are tests
+# of the function body, and those with a name of their own.
+_NAMES = {
+    "sum_square": ("keepdims", True, ["empty_set"]),
+    "sum": (
+        "keepdims",
+        False,
+        [
+            "empty_axes_input_noop",
+            "empty_axes_input_noop_example",
+            "empty_set",
+            "empty_set_non_reduced_axis_zero",
+        ],
+    ),
+    "mean": ("keepdims", False, []),
+    "l1": ("keep_dims", True, ["empty_set"]),
+    "l2": ("keep_dims", True, ["empty_set"]),
+}
+
+
+def _kinds(keep: str) -> list[str]:
+    """The tests that each has; some call kept dimensions otherwise."""
+    axes = ("default_axes_keepdims", "do_not_keepdims", keep, f"negative_axes_{keep}")
+    return [f"{each}_{values}" for each in axes for values in ("example", "random")]
 
 
 NODE_TESTS = [
-    f"test_reduce_sum_square_{kind}{expanded}_cpu"
-    for kind in [*KINDS, "empty_set"]
-    for expanded in ("", "_expanded")
+    f"test_reduce_{name}_{kind}{expanded}_cpu"
+    for name, (keep, has_body, others) in _NAMES.items()
+    for kind in [*_kinds(keep), *others]
+    for expanded in ("", "_expanded")[: 1 + has_body]
 ]
+PATTERN = f"test_reduce_({'|'.join(_NAMES)})_.*_cpu"
 
 
 def node_tests_of(backend: Any, module: str) -> type[unittest.TestCase]:
@@ -28,5 +49,5 @@ def node_tests_of(backend: Any, module: str) -> type[unittest.TestCase]:
         # Making the data of other operators, onnx overflows here and there.
         warnings.simplefilter("ignore")
         runner = onnx.backend.test.BackendTest(backend, module)
-    runner.include("test_reduce_sum_square.*_cpu")
+    runner.include(PATTERN)
     return runner.test_cases["OnnxBackendNodeModelTest"]
