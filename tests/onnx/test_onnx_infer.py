@@ -23,6 +23,17 @@ sizes = st.one_of(st.integers(0, 3), st.sampled_from(["N", "M"]), st.none())
 shapes = st.lists(sizes, max_size=4).map(tuple)
 
 
+# Operator, version, and whether axes are an input there.
+VERSIONS = [
+    *(("ReduceSum", since, since == 13) for since in (1, 11, 13)),
+    *(
+        (operator, since, since == 18)
+        for operator in ("ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare")
+        for since in (1, 11, 13, 18)
+    ),
+]
+
+
 def subsets(rank: int) -> list[tuple[int, ...]]:
     axes = range(rank)
     return [s for n in range(rank + 1) for s in itertools.combinations(axes, n)]
@@ -95,23 +106,27 @@ def test_unknown_axes_give_what_all_axes_have_in_common(
 
 
 @seed(SEED)
-@given(shapes, st.data(), st.booleans(), st.booleans(), st.sampled_from([1, 11, 13, 18]))
+@given(shapes, st.data(), st.booleans(), st.booleans(), st.sampled_from(VERSIONS))
 def test_agrees_with_onnx_where_axes_are_known(
-    shape: tuple[Any, ...], data: Any, keepdims: bool, noop: bool, opset: int
+    shape: tuple[Any, ...],
+    data: Any,
+    keepdims: bool,
+    noop: bool,
+    version: tuple[str, int, bool],
 ) -> None:
     """onnx is right where the axes are a constant and in range."""
-    rank = len(shape)
-    noop = noop and opset == 18
+    rank, (operator, opset, is_input) = len(shape), version
+    noop = noop and is_input
     axis = st.integers(-rank, max(rank - 1, 0))
     axes = data.draw(st.lists(axis, max_size=3 if rank else 0))
-    form = "const" if opset == 18 else "attr"
     proto, _ = reduce_model(
         np.zeros((), np.float32),
         opset=opset,
+        operator=operator,
         axes=axes,
-        axes_form=form,
+        axes_form="const" if is_input else "attr",
         keepdims=int(keepdims),
-        noop_with_empty_axes=int(noop) if opset == 18 else None,
+        noop_with_empty_axes=int(noop) if is_input else None,
     )
     proto.graph.input[0].CopyFrom(
         onnx.helper.make_tensor_value_info("data", 1, list(shape))
@@ -123,7 +138,7 @@ def test_agrees_with_onnx_where_axes_are_known(
     )
     # onnx invents names for sizes that it does not know.
     want = tuple(None if str(size).startswith("unk__") else size for size in want)
-    assert infer_shape(shape, axes, keepdims, noop, opset) == want
+    assert infer_shape(shape, axes, keepdims, noop, opset, operator=operator) == want
     ours = infer_shapes(proto).graph.output[0]
     assert ours == theirs
 
@@ -167,11 +182,27 @@ def test_bad_arguments(arguments: Any, error: Any, message: str) -> None:
         infer_shape(*arguments)
 
 
+def test_the_operator_decides_which_opset_has_noop_with_empty_axes() -> None:
+    shape = (2, "N")
+    for operator in ("ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"):
+        with pytest.raises(halfulp.ArgumentError, match=f"{operator}-13 lacks.*opset 18"):
+            infer_shape(shape, None, 1, 1, 13, operator=operator)
+        assert infer_shape(shape, None, 1, 1, 18, operator=operator) == shape
+        assert infer_shape(shape, None, 1, 1, operator=operator) == shape
+    assert infer_shape(shape, None, 1, 1, 13, operator="ReduceSum") == shape
+    with pytest.raises(halfulp.ArgumentError, match=r"ReduceSum-11 lacks.*opset 13"):
+        infer_shape(shape, None, 1, 1, 12, operator="ReduceSum")
+    for wrong in ("ReduceProd", "sum", None, ["ReduceSum"]):
+        message = "operator is .*; allowed: ReduceSumSquare, ReduceSum, ReduceMean, "
+        with pytest.raises(halfulp.ArgumentError, match=message):
+            infer_shape(shape, operator=wrong)  # type: ignore[arg-type]
+
+
 def test_a_model_keeps_ranks_where_axes_are_of_run_time() -> None:
     """onnx gives up all of these: the node, and whatever follows it."""
     proto = model(
         "(float[2,N,1] x, int64[K] axes) => (z) "
-        "{ y = ReduceSumSquare(x, axes) w = ReduceSumSquare(y, axes) z = Sqrt(w) }"
+        "{ y = ReduceSum(x, axes) w = ReduceMean(y, axes) z = Sqrt(w) }"
     )
     theirs = onnx.shape_inference.infer_shapes(proto).graph
     assert dimensions(theirs.output[0]) is None
@@ -224,12 +255,15 @@ def test_a_default_that_a_caller_may_override_says_nothing(
     assert inferred(proto)["reduced"] == ((2,) if known else None)
 
 
-@pytest.mark.parametrize("opset", [1, 11, 13, 18])
-def test_axes_out_of_range_are_an_error(opset: int) -> None:
-    form = "const" if opset == 18 else "attr"
+@pytest.mark.parametrize(("operator", "opset", "is_input"), VERSIONS)
+def test_axes_out_of_range_are_an_error(
+    operator: str, opset: int, is_input: bool
+) -> None:
+    form = "const" if is_input else "attr"
     data = np.zeros((2, 3), np.float32)
-    proto, _ = reduce_model(data, opset=opset, axes=[2], axes_form=form)
-    with pytest.raises(halfulp.AxesError, match=f"ReduceSumSquare-{opset}.*axis 2"):
+    node = {"opset": opset, "operator": operator, "axes": [2], "axes_form": form}
+    proto, _ = reduce_model(data, **node)
+    with pytest.raises(halfulp.AxesError, match=f"{operator}-{opset}.*axis 2"):
         infer_shapes(proto)
 
 

@@ -1,4 +1,4 @@
-"""Wherever it stands in a model, ReduceSumSquare runs in halfulp."""
+"""Wherever they stand in a model, nodes that reduce run in halfulp."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from faces import ENGINES, Run
 from halfulp import ModelError
 from halfulp.onnx import run_model
+from halfulp.reductions import REDUCTIONS, Reduction
 from onnx_models import DATA, EXACT, WITNESS, function, model, reduce_model
-from oracle import assert_same_bits, expected
+from oracle import assert_same_bits, expected, expected_of
 
 
 @pytest.mark.parametrize("opset", [1000, 2**40])
@@ -93,6 +95,52 @@ def test_in_the_body_of_scan(run: Run) -> None:
             body = b (e) => (float o) { o = ReduceSumSquare<keepdims=0>(e) }> (x) }"""
     )
     assert run(proto, {"x": WITNESS})["y"].tolist() == [EXACT, EXACT]
+
+
+# Data of each operator that onnx's evaluator gets wrong, which rounds on the way.
+WITNESSES = {
+    "ReduceSumSquare": [4096, 1, 1],
+    "ReduceSum": [2**24, 1, 1],
+    "ReduceMean": [2**24, 1, 1],
+    "ReduceL1": [-(2**24), 1, 1],
+    "ReduceL2": [3e-30, 4e-30, 0],
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("opset", [11, 18])
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+def test_every_operator_runs_in_graphs_and_functions(
+    row: Reduction, opset: int, engine: str
+) -> None:
+    operator = row.operator
+    proto = model(
+        f"""(float[2,3] x, bool c) => (plain, branch, called, scanned) {{
+            plain = {operator}<keepdims=0>(x)
+            branch = If (c) <
+                then_branch = t () => (o) {{ o = {operator}<keepdims=0>(x) }},
+                else_branch = e () => (p) {{ n = Neg(x) p = {operator}<keepdims=0>(n) }}>
+            called = f.reduce<k=0>(x)
+            scanned = Scan <num_scan_inputs = 1,
+                body = b (e) => (float s) {{ s = {operator}<keepdims=0>(e) }}> (x) }}""",
+        function(f"b = {operator}<keepdims : int = @k>(a)", head="reduce <k> (a) => (b)"),
+        opset=opset,
+    )
+    x = np.float32([WITNESSES[operator], [0, 0, 0]])
+    total = expected_of(row, x)
+    theirs = ReferenceEvaluator(proto).run(None, {"x": x, "c": np.array(True)})
+    assert not any(np.array_equal(each.ravel()[0], total) for each in theirs)
+    for condition in (True, False):
+        want = total
+        if row.term == "value" and not condition:
+            want = -total
+        feeds = {"x": x, "c": np.array(condition)}
+        got = ENGINES[engine](proto, feeds)
+        assert_same_bits(got["plain"], total)
+        assert_same_bits(got["branch"], want)
+        assert_same_bits(got["scanned"], expected_of(row, x, 1))
+        if engine != "evaluator":  # which has functions of its own
+            assert_same_bits(got["called"], total)
 
 
 def test_scan_over_the_only_axis_gives_squares() -> None:
