@@ -16,31 +16,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import halfulp
-from halfulp import ArgumentError, AxesError, UnsupportedTypeError, _core
-from halfulp.element_types import element_type
+from halfulp import ArgumentError, AxesError, UnsupportedTypeError
+from halfulp.reductions import L1, L2, MEAN, REDUCTIONS, SUM, SUM_SQUARE, Reduction
 from layouts import strided_arrays
 from memory import bytes_left
 from oracle import (
-    CONFIGURATIONS,
     FLOATS,
+    INTEGERS,
     SMALL,
     TYPES,
     arrays,
+    assert_reduced,
     assert_same_bits,
-    assert_sum_square,
     configuration,
-    expected,
-    expected_sum_square,
+    expected_of,
+    function_of,
+    some_configurations,
 )
+from rows import by_row
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-
-
-def left(x: np.ndarray, where: Any) -> np.ndarray:
-    """A copy in which what does not count is 0."""
-    x = np.array(x, x.dtype.newbyteorder("="))
-    x[~np.broadcast_to(np.asarray(where), x.shape)] = 0
-    return x
 
 
 def some(rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -70,9 +65,12 @@ def test_what_does_not_count_is_as_if_it_were_0(
 ) -> None:
     x = some(rng, dtype, shape)
     where = rng.random(shape) < 0.5
-    want = expected_sum_square(left(x, where), axis)
-    assert_sum_square(want, x, axis, where=where)
+    # Two rows of the table, by chance; all of them in test_adversarial.py.
+    rows = [REDUCTIONS[i] for i in rng.choice(len(REDUCTIONS), 2, replace=False)]
+    wants = [(row, expected_of(row, x, axis, where=where)) for row in rows]
     swapped = x.astype(x.dtype.newbyteorder()) if dtype not in FLOATS[:1] else x
+    for row, want in wants:
+        assert_reduced(row, want, x, axis, where=where)
     for values, mask in itertools.product(
         (x, np.asfortranarray(x), swapped),
         (
@@ -81,30 +79,33 @@ def test_what_does_not_count_is_as_if_it_were_0(
             np.ascontiguousarray(where[::-1])[::-1],
         ),
     ):
-        for threads in (1, 4):
-            with configuration("portable", threads):
-                assert_same_bits(halfulp.sum_square(values, axis, where=mask), want)
+        for row, want in wants:
+            configurations = [("portable", 1), *some_configurations(rng)]
+            assert_reduced(row, want, values, axis, configurations, where=mask)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.uint8], ids=str)
 def test_masks_are_broadcast(rng: np.random.Generator, dtype: Any) -> None:
-    x = some(rng, np.dtype(dtype), (30, 40, 3))
-    for shape in ((), (1,), (3,), (1, 3), (40, 1), (40, 3), (30, 1, 1), (30, 40, 1)):
-        where = np.asarray(rng.random(shape) < 0.5)
-        for axis in (None, 0, 1, 2, (0, 1), (0, 2), (1, 2)):
-            want = expected_sum_square(left(x, where), axis)
-            assert_same_bits(halfulp.sum_square(x, axis, where=where), want)
-            kept = halfulp.sum_square(x, axis, keepdims=True, where=where)
-            want = expected_sum_square(left(x, where), axis, keepdims=True)
-            assert_same_bits(kept, want)
-    assert_same_bits(halfulp.sum_square(x, where=True), halfulp.sum_square(x))
-    assert_same_bits(halfulp.sum_square(x, where=np.True_), halfulp.sum_square(x))
-    assert halfulp.sum_square(x, where=False) == 0
+    x = some(rng, np.dtype(dtype), (10, 14, 3))
+    for row in REDUCTIONS:
+        reduce = function_of(row)
+        for shape in ((), (1,), (3,), (1, 3), (14, 1), (14, 3), (10, 1, 1), (10, 14, 1)):
+            where = np.asarray(rng.random(shape) < 0.5)
+            for axis in (None, 0, 1, 2, (0, 1), (0, 2), (1, 2)):
+                want = expected_of(row, x, axis, where=where)
+                assert_same_bits(reduce(x, axis, where=where), want)
+                kept = reduce(x, axis, keepdims=True, where=where)
+                axes = tuple(range(3)) if axis is None else axis
+                assert_same_bits(kept, np.expand_dims(want, axes))
+        assert_same_bits(reduce(x, where=True), reduce(x))
+        assert_same_bits(reduce(x, where=np.True_), reduce(x))
+        nothing = expected_of(row, x[:0])
+        assert_same_bits(reduce(x, where=False), nothing)
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_any_layout_of_data_and_mask(data: st.DataObject) -> None:
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(REDUCTIONS), st.data())
+def test_any_layout_of_data_and_mask(row: Reduction, data: st.DataObject) -> None:
     x = data.draw(strided_arrays(types=[*TYPES, *SMALL]))
     axis = data.draw(st.sets(st.integers(0, max(0, x.ndim - 1)), max_size=x.ndim))
     axes = tuple(axis) if x.ndim else None
@@ -122,17 +123,20 @@ def test_any_layout_of_data_and_mask(data: st.DataObject) -> None:
     mask = bytes_.view(bool).transpose(np.argsort(order)) if rank else bytes_.view(bool)
     mask = mask[tuple(slice(None, None, step) for step in steps)]
     truth = mask.view(np.uint8) != 0
-    want = expected_sum_square(left(x, truth), axes)
-    assert_same_bits(halfulp.sum_square(x, axes, where=mask), want)
+    want = expected_of(row, x, axes, where=truth)
+    reduce = function_of(row)
+    assert_same_bits(reduce(x, axes, where=mask), want)
     with configuration("portable", 3):
-        assert_same_bits(halfulp.sum_square(x, axes, where=mask), want)
-    if np.dtype(x.dtype).kind == "f":
-        wide = halfulp.sum_square(x, axes, where=mask, dtype="f8")
-        assert_same_bits(wide, expected_sum_square(left(x, truth), axes, "f8"))
+        assert_same_bits(reduce(x, axes, where=mask), want)
+    other = "f4" if x.dtype.kind == "f" else "i4" if x.dtype in INTEGERS else "f2"
+    want = expected_of(row, x, axes, other, where=truth)
+    assert_same_bits(reduce(x, axes, where=mask, dtype=other), want)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_nan_and_infinity_do_not_count_either(dtype: np.dtype) -> None:
+@by_row
+def test_nan_and_infinity_do_not_count_either(row: Reduction, dtype: np.dtype) -> None:
+    reduce = function_of(row)
     for n in (1, 5, 100, 5000):
         x = np.full(n, 3).astype(dtype)
         for place in {0, n // 2, n - 1}:
@@ -141,32 +145,14 @@ def test_nan_and_infinity_do_not_count_either(dtype: np.dtype) -> None:
                 hard[place] = value
                 where = np.arange(n) != place
                 for axes in ((n, 1), (1, n)):
-                    got = halfulp.sum_square(
+                    got = reduce(
                         hard.reshape(axes), dtype="f8", where=where.reshape(axes)
                     )
-                    assert got == 9 * (n - 1)
-                assert not np.isfinite(halfulp.sum_square(hard, where=~where))
+                    assert_same_bits(got, reduce(x[1:], dtype="f8"))
+                assert not np.isfinite(reduce(hard, where=~where))
 
 
 # --- Means of what counts.
-
-
-def means_of_what_counts(
-    x: np.ndarray, where: np.ndarray, axis: tuple[int, ...], dtype: np.dtype
-) -> np.ndarray:
-    """The mean along axes of those elements alone, by the oracle."""
-    kept = [i for i in range(x.ndim) if i not in axis]
-    x, where = (a.transpose([*kept, *axis]) for a in (x, where))
-    want = np.empty(x.shape[: len(kept)], dtype)
-    for index in np.ndindex(want.shape):
-        counted = np.asarray(x[index][where[index]]).reshape(-1)
-        want[index] = expected(counted, 0, dtype, term="value", finish="mean")[()]
-    return want
-
-
-def mean(x: np.ndarray, where: np.ndarray, axis: Any, dtype: Any, counted: bool) -> Any:
-    code = element_type(np.dtype(dtype)).code
-    return _core.reduce("mean", x, axis, False, code, False, None, where, counted, False)
 
 
 @pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
@@ -197,14 +183,16 @@ def test_a_mean_is_of_as_many_elements_as_count(
         where = rng.random(shape) < shares
         flipped = np.ascontiguousarray(where[::-1])[::-1]
         for output in map(np.dtype, outputs):
-            want = means_of_what_counts(x, where, axis, output)
-            for target, threads in CONFIGURATIONS[::3]:
-                with configuration(target, threads):
-                    got = mean(x, where, axis, output, True)
-                    assert_same_bits(got, want)
-                    got = mean(np.asfortranarray(x), flipped, axis, output, True)
-                    assert_same_bits(got, want)
-                    assert_same_bits(mean(x, ~where, axis, output, False), want)
+            want = expected_of(MEAN, x, axis, output, where=where)
+            some_of_all = some_configurations(rng)
+            for same, mask in ((x, where), (np.asfortranarray(x), flipped)):
+                arguments: Any = {"where": mask, "dtype": output}
+                assert_reduced(MEAN, want, same, axis, some_of_all, **arguments)
+            masked = halfulp.mean(np.ma.MaskedArray(x, ~where), axis, dtype=output)
+            if masked is np.ma.masked:
+                assert not where.any()
+            else:
+                assert_same_bits(np.ma.getdata(masked), want)
 
 
 def test_a_mean_of_what_counts_is_rounded_once(rng: np.random.Generator) -> None:
@@ -216,13 +204,13 @@ def test_a_mean_of_what_counts_is_rounded_once(rng: np.random.Generator) -> None
             where = np.zeros(x.shape, bool)
             where[:n, ::3] = True
             where[: n // 2 + 1, 1::3] = True
-            want = means_of_what_counts(x, where, (0,), np.dtype("f4"))
+            want = expected_of(MEAN, x, 0, "f4", where=where)
             ties = np.where(np.isnan(want), 1, want) == 1
             assert ties.all() == (rest <= 0)
-            assert_same_bits(mean(x, where, (0,), "f4", True), want)
-            assert_same_bits(mean(x.T, where.T, (1,), "f4", True), want)
-            rows = (np.ascontiguousarray(a.T) for a in (x, where))
-            assert_same_bits(mean(*rows, (1,), "f4", True), want)
+            assert_same_bits(halfulp.mean(x, 0, dtype="f4", where=where), want)
+            assert_same_bits(halfulp.mean(x.T, 1, dtype="f4", where=where.T), want)
+            rows, mask = (np.ascontiguousarray(a.T) for a in (x, where))
+            assert_same_bits(halfulp.mean(rows, 1, dtype="f4", where=mask), want)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
@@ -236,23 +224,26 @@ def test_counting_copies_no_mask() -> None:
             np.asfortranarray(where),
             np.broadcast_to(where[:, :1], x.shape),
         ):
-            assert mean(x, mask, None, "f4", True) == 1
-            assert (mean(x, mask, (0,), "f4", True) == 1).all()
-            assert np.isnan(mean(x, mask, (1,), "f4", True)).sum() == 2048
+            assert halfulp.mean(x, where=mask) == 1
+            assert (halfulp.mean(x, 0, where=mask) == 1).all()
+            assert np.isnan(halfulp.mean(x, 1, where=mask)).sum() == 2048
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_sums_of_nothing_are_positive_zero(dtype: np.dtype) -> None:
+@by_row
+def test_of_nothing_there_is_positive_zero_or_no_mean(
+    row: Reduction, dtype: np.dtype
+) -> None:
+    reduce = function_of(row)
     x = np.full((3, 50), -1 if dtype.kind != "u" else 1).astype(dtype)
     where = np.array([[True], [False], [True]])
-    zero = expected_sum_square(np.zeros((1, 2), dtype), 1)
-    assert_same_bits(halfulp.sum_square(x, 1, where=where)[1:2], zero)
-    assert_same_bits(halfulp.sum_square(x, where=False), zero[0])
-    empty = np.empty((0, 3), dtype)
-    assert_same_bits(
-        halfulp.sum_square(empty, 0, where=[True, False, True]),
-        expected_sum_square(empty, 0),
-    )
+    for into in (None, dtype):
+        nothing = expected_of(row, np.zeros((1, 0), dtype), 1, into)
+        assert_same_bits(reduce(x, 1, where=where, dtype=into)[1:2], nothing)
+        assert_same_bits(reduce(x, where=False, dtype=into), nothing[0])
+        empty = np.empty((0, 3), dtype)
+        got = reduce(empty, 0, where=[True, False, True], dtype=into)
+        assert_same_bits(got, np.repeat(nothing, 3))
 
 
 def test_ties_and_what_decides_them_are_told_apart() -> None:
@@ -269,40 +260,63 @@ def test_ties_and_what_decides_them_are_told_apart() -> None:
         got = halfulp.sum_square(wide, 0, where=np.array(where)[:, None])
         assert (got == want).all()
         y = np.array([2.0**30, 2.0**3.5, 2.0**-500])  # binary64
-        assert_same_bits(
-            halfulp.sum_square(y, where=where),
-            expected_sum_square(left(y, where))[()],
-        )
+        for row in REDUCTIONS:
+            want = expected_of(row, y, where=where)
+            assert_same_bits(function_of(row)(y, where=where), want)
 
 
 def test_overflow_is_of_what_counts() -> None:
-    x = np.array([[2**31 - 1, 2**31 - 1], [3, 4]], np.int32)
-    kept = halfulp.sum_square(x, 0, dtype="i4", overflow="raise", where=[[False], [True]])
-    assert kept.tolist() == [9, 16]
-    with pytest.raises(
-        halfulp.SumOverflowError, match=rf"output \[1\] is {(2**31 - 1) ** 2}; int32"
+    high = 2**31 - 1
+    x = np.array([[high, high], [3, 4]])
+    only = [[False], [True]]
+    for row, second, told in (
+        (SUM_SQUARE, 2 * high**2, high**2 + 16),
+        (SUM, 2 * high, high + 4),
+        (L1, 2 * high, high + 4),
     ):
-        halfulp.sum_square(
-            x, 0, dtype="i4", overflow="raise", where=[[False, True], [True, False]]
-        )
+        reduce = function_of(row)
+        kept = reduce(x, 0, dtype="i4", overflow="raise", where=only)
+        assert_same_bits(kept, expected_of(row, x[1:], 0, "i4"))
+        with pytest.raises(halfulp.SumOverflowError, match=rf" is {second}; int32"):
+            reduce(x, dtype="i4", overflow="raise", where=x > 4)
+        with pytest.raises(
+            halfulp.SumOverflowError, match=rf"output \[1\] is {told}; int32"
+        ):
+            reduce(
+                x,
+                0,
+                dtype="i4",
+                overflow="raise",
+                where=[[False, True], [True, True]],
+            )
+    # What is divided by is what counts.
+    y = np.array([high + 1, high + 1, 0])
+    assert halfulp.mean(y, dtype="i4", overflow="raise", where=y >= 0) == 1431655765
+    with pytest.raises(halfulp.SumOverflowError, match=f"mean is {high + 1}; int32"):
+        halfulp.mean(y, dtype="i4", overflow="raise", where=y > 0)
 
 
-def test_out_takes_what_counts_though_it_lies_over_the_mask() -> None:
-    want = expected_sum_square(left(X, X % 2 == 1), 1)
+@by_row
+def test_out_takes_what_counts_though_it_lies_over_the_mask(row: Reduction) -> None:
+    reduce = function_of(row)
+    odd = X % 2 == 1
+    want = expected_of(row, X, 1, where=odd)
     out = np.empty((2, 4), np.float32)
-    assert halfulp.sum_square(X, 1, out=out, where=X % 2 == 1) is out
+    assert reduce(X, 1, out=out, where=odd) is out
     assert_same_bits(out, want)
     strided = np.empty((2, 8), np.float32)[:, ::2]
-    assert halfulp.sum_square(X, 1, out=strided, where=X % 2 == 1) is strided
+    assert reduce(X, 1, out=strided, where=odd) is strided
     assert_same_bits(strided, want)
     memory = np.zeros(X.size + 8, np.uint8)
     mask = memory[: X.size].view(bool).reshape(X.shape)
-    mask[...] = X % 2 == 1
+    mask[...] = odd
     over = memory[:32].view(np.float32).reshape(2, 4)
-    assert_same_bits(halfulp.sum_square(X, 1, out=over, where=mask), want)
+    assert_same_bits(reduce(X, 1, out=over, where=mask), want)
+    x = X.copy()
+    assert_same_bits(reduce(x, 1, out=x[:, 0], where=odd), want)
     scalar = np.empty((), np.float64)
-    assert halfulp.sum_square(X, out=scalar, where=X < 2) is scalar
-    assert scalar == 1
+    assert reduce(X, out=scalar, where=X < 2) is scalar
+    assert scalar == reduce(X.ravel()[:2], dtype="f8")
 
 
 @pytest.mark.parametrize(
@@ -344,8 +358,9 @@ def test_a_mask_is_an_array_of_bool_that_broadcasts(
         with pytest.raises(error, match=f"^{re.escape(message)}") as caught:
             halfulp.sum_square(x, where=where)
         assert "\n" not in str(caught.value)
-    with pytest.raises(error, match=re.escape(message)):
-        halfulp.sum_square(X, out=out, where=where)
+    for row in REDUCTIONS:
+        with pytest.raises(error, match=f"^{re.escape(message)}"):
+            function_of(row)(X, out=out, where=where)
     assert out == 7
     with pytest.raises(ArgumentError, match="where has shape"):
         halfulp.sum_square(np.float32(3), where=[True])
@@ -360,28 +375,31 @@ def test_neither_data_nor_mask_is_copied() -> None:
     masked = np.ma.MaskedArray(x, where)
     assert masked.mask is where or np.shares_memory(masked.mask, where)
     with bytes_left(2**21):
-        totals = [
-            halfulp.sum_square(x, where=where),
-            halfulp.sum_square(x, where=flipped),
-            halfulp.sum_square(x, where=where[:, :1]),
-            halfulp.sum_square(x.T, where=where.T),
-            halfulp.sum_square(x[:, ::-1], where=where[:, ::-1]),
-            halfulp.sum_square(masked),
-        ]
-    assert totals == [2**24] * 6
+        for row in (SUM_SQUARE, SUM, L2):
+            reduce = function_of(row)
+            totals = [
+                reduce(x, where=where),
+                reduce(x, where=flipped),
+                reduce(x, where=where[:, :1]),
+                reduce(x.T, where=where.T),
+                reduce(x[:, ::-1], where=where[:, ::-1]),
+                reduce(masked),
+            ]
+            assert totals == [2**12 if row is L2 else 2**24] * 6
 
 
 # --- Lazy arrays, and labels.
 
 
 def test_dask_arrays_take_masks_of_either_kind(rng: np.random.Generator) -> None:
-    for dtype in (*TYPES, *SMALL):
+    for i, dtype in enumerate((*TYPES, *SMALL)):
         x = some(rng, dtype, (30, 7))
         lazy = da.from_array(x, chunks=(7, 3))
+        row = (SUM_SQUARE, SUM, L1)[i % 3]
         for where in (rng.random((30, 7)) < 0.5, rng.random(7) < 0.5, np.bool(False)):
-            want = expected_sum_square(left(x, where), 0)
+            want = expected_of(row, x, 0, where=where)
             for mask in (where, da.from_array(np.asarray(where), chunks=4)):
-                got = halfulp.sum_square(lazy, 0, where=mask)
+                got = function_of(row)(lazy, 0, where=mask)
                 assert isinstance(got, da.Array)
                 assert_same_bits(got.compute(scheduler="sync"), want)
     odd = halfulp.sum_square(lazy, where=lazy % 2 == 1)
@@ -397,6 +415,8 @@ def test_labels_are_kept_with_masks() -> None:
     frame = pandas.DataFrame(X[0], columns=list("abcd"))
     got = halfulp.sum_square(frame, 0, where=where)
     assert got.to_dict() == {"a": 0.0, "b": 107.0, "c": 0.0, "d": 179.0}
+    got = halfulp.mean(frame, 1, where=where)
+    assert got.to_dict() == {0: 2.0, 1: 6.0, 2: 10.0}
     array = xarray.DataArray(X[0], dims=("x", "y"))
     for labelled in (array, array.chunk(2)):
         got = halfulp.sum_square(labelled, 1, where=where)
@@ -410,8 +430,9 @@ def test_labels_are_kept_with_masks() -> None:
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("masked", ["some", "lines", "all", "no", "nomask"])
-def test_masked_arrays_are_summed_as_numpy_does(
-    masked: str, axis: Any, keepdims: bool
+@by_row
+def test_masked_arrays_are_reduced_as_numpy_does(
+    row: Reduction, masked: str, axis: Any, keepdims: bool
 ) -> None:
     mask: Any = {
         "some": X % 3 == 1,
@@ -424,17 +445,24 @@ def test_masked_arrays_are_summed_as_numpy_does(
     if masked == "some":
         x.data[x.mask] = np.nan
         x = x.copy(order="F")
-    want = np.sum(x * x, axis=axis, keepdims=keepdims)
+    # What is masked, and the kind of result, is as in sums; NumPy's means change types.
+    want = np.sum(x, axis=axis, keepdims=keepdims)
     if masked == "all" and axis is None and not keepdims:
         assert want is np.ma.masked
-    got = halfulp.sum_square(x, axis, keepdims=keepdims)
+    got = function_of(row)(x, axis, keepdims=keepdims)
     assert type(got) is type(want)
     if want is np.ma.masked:
         assert got is want
         return
     np.testing.assert_array_equal(np.ma.getmaskarray(got), np.ma.getmaskarray(want))
-    filled = np.ma.filled(want, 0)
-    assert_same_bits(np.ma.filled(got, 0), filled)
+    counts = ~np.ma.getmaskarray(x)
+    values = expected_of(row, x.data, axis, None, keepdims, counts)
+    values[np.ma.getmaskarray(want)] = 0
+    assert_same_bits(np.ma.filled(got, 0), values)
+    if row in (SUM, MEAN):
+        by_numpy = np.sum if row is SUM else np.mean
+        theirs = by_numpy(x, axis=axis, keepdims=keepdims)
+        np.testing.assert_array_equal(np.ma.filled(theirs, 0).astype("f4"), values)
     if isinstance(want, np.ma.MaskedArray):
         assert (got.mask is np.ma.nomask) == (want.mask is np.ma.nomask)
         assert got.fill_value == want.fill_value
