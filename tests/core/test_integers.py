@@ -9,9 +9,30 @@ import numpy as np
 import pytest
 
 import halfulp
-from halfulp.exact import round_exact
-from oracle import FLOATS, INTEGERS, SMALL, assert_same_bits, assert_sum_square
-from oracle import expected_sum_square as expected
+from adversarial import border_integers
+from halfulp.exact import FINISHES, TERMS, round_exact
+from halfulp.reductions import (
+    L1,
+    L2,
+    MEAN,
+    REDUCTIONS,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+)
+from oracle import (
+    FLOATS,
+    INTEGERS,
+    SMALL,
+    TYPES,
+    assert_reduced,
+    assert_same_bits,
+    exact_function_of,
+    expected_of,
+    function_of,
+    some_configurations,
+)
+from rows import by_row
 
 ALL = SMALL + INTEGERS
 by_small = pytest.mark.parametrize("dtype", SMALL, ids=str)
@@ -29,24 +50,17 @@ def values(
 
 
 @by_small
-def test_sums_have_the_types_of_numpys(dtype: np.dtype) -> None:
-    x = np.ones((2, 3), dtype)
-    for axis in (None, 0, ()):
-        result = halfulp.sum_square(x, axis)
-        assert result.dtype == np.sum(x, axis=axis).dtype
-    assert type(halfulp.sum_square(x)) is np.sum(x).dtype.type
-    assert halfulp.sum_square(x[:0]) == 0
-    assert halfulp.sum_square([True, True, False]).dtype == np.int64
-
-
-@by_small
-def test_every_value_is_squared_exactly(dtype: np.dtype) -> None:
+@by_row
+def test_every_value_is_reduced_exactly(row: Reduction, dtype: np.dtype) -> None:
     every = np.arange(2 ** (8 * dtype.itemsize if dtype.kind != "b" else 1))
     x = every.astype(f"u{dtype.itemsize}").view(dtype)
-    squares = np.square(x.astype(np.int64))
-    assert_sum_square(squares.astype(halfulp.sum_square(x).dtype), x, ())
-    assert halfulp.sum_square(x) == squares.sum()
-    assert halfulp.exact_sum_square(x) == squares.sum()
+    of_each = {"square": np.square, "magnitude": np.abs, "value": np.positive}
+    terms = of_each[row.term](x.astype(np.int64))
+    alone = np.sqrt(terms) if row.finish == "root" else terms
+    assert_reduced(row, alone.astype(function_of(row)(x).dtype), x, ())
+    total = FINISHES[row.finish](int(terms.sum()), len(x))
+    assert exact_function_of(row)(x) == total
+    assert_same_bits(function_of(row)(x, dtype="f8"), round_exact(total, "f8"))
 
 
 @by_small
@@ -67,7 +81,9 @@ def test_small_integers_of_every_layout_and_byte_order(
     rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], axis: Any
 ) -> None:
     x = values(rng, dtype, shape)
-    want = np.square(x.astype(np.int64)).sum(axis).astype(np.sum(x).dtype)
+    # Two rows of the table, by chance; all of them in test_adversarial.py.
+    rows = [REDUCTIONS[i] for i in rng.choice(len(REDUCTIONS), 2, replace=False)]
+    wants = [(row, expected_of(row, x, axis)) for row in rows]
     memory = np.empty(x.nbytes + 1, np.uint8)
     unaligned = memory[1:].view(dtype).reshape(shape)
     unaligned[...] = x
@@ -79,34 +95,41 @@ def test_small_integers_of_every_layout_and_byte_order(
         np.ascontiguousarray(x[::-1])[::-1],
         unaligned,
     ):
-        assert_sum_square(want, same, axis)
+        for row, want in wants:
+            assert_reduced(row, want, same, axis, some_configurations(rng))
 
 
 def test_any_byte_but_0_of_a_bool_is_true() -> None:
     x = np.array([0, 1, 2, 128, 255], np.uint8).view(bool)
-    assert halfulp.sum_square(x) == 4
-    assert halfulp.sum_square(x, ()).tolist() == [0, 1, 1, 1, 1]
+    for row, want in ((SUM_SQUARE, 4), (SUM, 4), (MEAN, 0.8), (L1, 4), (L2, 2)):
+        assert function_of(row)(x) == want
+        assert function_of(row)(x, ()).tolist() == [0, 1, 1, 1, 1]
 
 
 @by_small
 @pytest.mark.parametrize("target", INTEGERS, ids=lambda t: f"to_{t}")
+@by_row
 def test_small_integers_go_to_any_integer_type(
-    rng: np.random.Generator, dtype: np.dtype, target: np.dtype
+    rng: np.random.Generator, row: Reduction, dtype: np.dtype, target: np.dtype
 ) -> None:
-    x = values(rng, dtype, (9, 3000))
-    want = expected(x, 1, target)
-    assert_sum_square(want, x, 1, dtype=target)
-    out = np.empty(9, target)
-    assert_same_bits(halfulp.sum_square(x, 1, out=out), want)
-    limit = np.iinfo(target).max
-    fits = bool(np.all(halfulp.exact_sum_square(x, 1) <= limit))
-    if fits:
-        assert_same_bits(halfulp.sum_square(x, 1, dtype=target, overflow="raise"), want)
+    x = values(rng, dtype, (5, 1000))
+    want = expected_of(row, x, 1, target)
+    reduce = function_of(row)
+    assert_reduced(row, want, x, 1, some_configurations(rng), dtype=target)
+    out = np.empty(5, target)
+    assert_same_bits(reduce(x, 1, out=out), want)
+    low, high = int(np.iinfo(target).min), int(np.iinfo(target).max)
+    exact = [
+        int(total[0] if isinstance(total, tuple) else total)
+        for total in exact_function_of(row)(x, 1).tolist()
+    ]
+    if all(low <= total <= high for total in exact):
+        assert_same_bits(reduce(x, 1, dtype=target, overflow="raise"), want)
     else:
         with pytest.raises(
-            halfulp.SumOverflowError, match=rf"\[0\] is .*; {target} cann"
+            halfulp.SumOverflowError, match=rf"\[\d\] is .*; {target} cann"
         ):
-            halfulp.sum_square(x, 1, dtype=target, overflow="raise")
+            reduce(x, 1, dtype=target, overflow="raise")
 
 
 @by_float
@@ -116,7 +139,7 @@ def test_small_integers_go_to_any_integer_type(
     [((33,), None), ((5, 300), 1), ((300, 5), 0), ((7, 3), ())],
     ids=str,
 )
-def test_sums_of_integers_are_rounded_once_to_floats(
+def test_results_of_integers_are_rounded_once_to_floats(
     rng: np.random.Generator,
     dtype: np.dtype,
     shape: tuple[int, ...],
@@ -124,13 +147,16 @@ def test_sums_of_integers_are_rounded_once_to_floats(
     target: np.dtype,
 ) -> None:
     x = values(rng, dtype, shape)
-    want = expected(x, axis, target)
-    assert_sum_square(want, x, axis, dtype=target)
-    assert_same_bits(halfulp.sum_square(np.asfortranarray(x), axis, dtype=target), want)
-    swapped = x.astype(dtype.newbyteorder())
-    assert_same_bits(halfulp.sum_square(swapped, axis, dtype=target), want)
-    out = np.empty(want.shape, target)
-    assert_same_bits(halfulp.sum_square(x, axis, out=out, overflow="raise"), want)
+    for row in REDUCTIONS:
+        reduce, some = function_of(row), some_configurations(rng)
+        want = expected_of(row, x, axis, target)
+        assert_reduced(row, want, x, axis, some, dtype=target)
+        assert_same_bits(reduce(np.asfortranarray(x), axis, dtype=target), want)
+        swapped = x.astype(dtype.newbyteorder())
+        assert_same_bits(reduce(swapped, axis, dtype=target), want)
+        out = np.empty(want.shape, target)
+        assert_same_bits(reduce(x, axis, out=out, overflow="raise"), want)
+    want = expected_of(SUM_SQUARE, x, axis, target)
     if dtype in INTEGERS and dtype.itemsize == 4:
         state = halfulp.SumSquare(dtype, want.shape).update(x, axis)
         assert_same_bits(state.result(target), want)
@@ -177,12 +203,40 @@ def test_sums_above_every_integer_type_are_rounded_too(target: np.dtype) -> None
     ):
         for count in counts:
             x = np.full(count, value, dtype)
-            total = count * value**2
-            assert halfulp.exact_sum_square(x) == total
-            want = round_exact(total, target)
-            assert_sum_square(want, x, dtype=target)
             wide = np.broadcast_to(x[:, None], (count, 5))
-            assert_sum_square(np.full(5, want), wide, 0, dtype=target)
+            for row in REDUCTIONS:
+                total = count * TERMS[row.term][0](value)
+                want = round_exact(FINISHES[row.finish](total, count), target)
+                assert_reduced(row, want, x, dtype=target)
+                assert_reduced(row, np.full(5, want), wide, 0, dtype=target)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@by_row
+def test_numbers_at_the_borders_of_types(
+    rng: np.random.Generator, row: Reduction, dtype: np.dtype
+) -> None:
+    """The least int64, which has no opposite; roots of sums above 2^64, and the like."""
+    for n in (1, 2, 3, 4, 5, 100):
+        x = border_integers(rng, dtype, 30, n)
+        for target in TYPES:
+            want = expected_of(row, x, 1, target)
+            some = some_configurations(rng)
+            assert_reduced(row, want, x, 1, some, dtype=target)
+            columns = np.ascontiguousarray(x.T)
+            assert_reduced(row, want, columns, 0, some, dtype=target)
+
+
+def test_what_numpy_gets_wrong_of_integers() -> None:
+    least, most = np.full(2, -(2**63)), np.full(3, 2**64 - 1, np.uint64)
+    assert halfulp.mean(least) == -(2.0**63)
+    assert halfulp.mean(most, dtype="u8") == 2**64 - 1
+    assert halfulp.vector_norm(least[:1], ord=1) == 2.0**63
+    assert halfulp.vector_norm(least, ord=1, dtype="u8") == 0  # modulo 2^64
+    assert halfulp.sum(least, dtype="f8") == -(2.0**64)
+    assert halfulp.vector_norm(most[:1], dtype="u8") == 2**64 - 1
+    assert halfulp.mean(np.full(2, 2**53 + 1), dtype="i8") == 2**53 + 1
+    assert halfulp.mean(np.int64([-3, 0]), dtype="i8") == -1
 
 
 def test_overflow_to_infinity_begins_at_the_threshold() -> None:
@@ -211,11 +265,10 @@ def test_dask_arrays_of_small_integers(rng: np.random.Generator) -> None:
     for dtype in SMALL:
         x = values(rng, dtype, (30, 7))
         for chunks in ((7, 3), (30, 7)):
-            for target in (None, "uint32", "float16", "float64"):
-                lazy = halfulp.sum_square(
-                    da.from_array(x, chunks=chunks), 0, dtype=target
-                )
-                want = expected(x, 0, target)
+            for i, target in enumerate((None, "uint32", "float16", "float64", "int32")):
+                row = REDUCTIONS[i]
+                lazy = function_of(row)(da.from_array(x, chunks=chunks), 0, dtype=target)
+                want = expected_of(row, x, 0, target)
                 assert lazy.dtype == want.dtype
                 assert_same_bits(lazy.compute(scheduler="sync"), want)
 

@@ -183,7 +183,6 @@ def test_more_than_2_to_the_31_elements_in_memory() -> None:
 def test_more_than_2_to_the_31_elements_broadcast() -> None:
     n = 2**31 + 9
     ones = np.broadcast_to(np.int32(1), (n,))
-    assert halfulp.sum_square(ones) == n
     assert halfulp.sum_square(ones, dtype=np.int32) == n - 2**32
     assert halfulp.mean(np.broadcast_to(np.int8(-1), n)) == -1
 
