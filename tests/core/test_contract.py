@@ -13,42 +13,53 @@ import sys
 from collections import UserList, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
 
 import halfulp
+import signed_rows
+from adversarial import hard
 from halfulp.conformance.cases import hard_rows
+from halfulp.reductions import REDUCTIONS, Reduction
 from halfulp.spec.rules import normalize_axes
 from oracle import (
     FLOATS,
-    SMALL,
     TYPES,
     assert_same_bits,
     bits,
+    exact_function_of,
     expected,
+    expected_of,
     from_bits,
-    sum_dtype,
+    function_of,
+    result_dtype,
 )
+from rows import by_row
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize("axis", [3, -4, 2**40, -(2**63)])
-def test_3_axes_out_of_range_are_errors_for_numpy_too(axis: int) -> None:
+@by_row
+def test_3_axes_out_of_range_are_errors_for_numpy_too(row: Reduction, axis: int) -> None:
     message = rf"axis {axis} is out of range for rank 3; allowed: \[-3, 2\]"
-    with pytest.raises(halfulp.AxesError, match=message):
-        halfulp.sum_square(X, axis)
+    for reduce in (function_of(row), exact_function_of(row)):
+        with pytest.raises(halfulp.AxesError, match=message):
+            reduce(X, axis)
 
 
-def test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy() -> None:
-    assert_same_bits(
-        halfulp.reduce_sum_square(X, [1, 1, -2]), expected(X, 1, keepdims=True)
-    )
+@by_row
+def test_3_the_same_axis_twice_is_a_set_for_onnx_and_an_error_for_numpy(
+    row: Reduction,
+) -> None:
+    by_onnx = getattr(halfulp, row.onnx_name)
+    assert_same_bits(by_onnx(X, [1, 1, -2]), expected_of(row, X, 1, keepdims=True))
     with pytest.raises(
         halfulp.AxesError, match="axis 1 is given twice; allowed: each axis once"
     ):
-        halfulp.sum_square(X, (1, -2))
+        function_of(row)(X, (1, -2))
 
 
 @pytest.mark.parametrize(
@@ -96,9 +107,10 @@ def test_3_axes_may_be_a_range(axes: range) -> None:
 @pytest.mark.parametrize(
     "axis", ["01", b"01", "", b"", 1.0, {0}, np.array([0, 1])], ids=repr
 )
-def test_3_other_things_are_no_axes_for_numpy(axis: object) -> None:
+@by_row
+def test_3_other_things_are_no_axes_for_numpy(row: Reduction, axis: object) -> None:
     with pytest.raises(halfulp.AxesError, match=r"axis .* is not an integer"):
-        halfulp.sum_square(X, axis)
+        function_of(row)(X, axis)
 
 
 @pytest.mark.parametrize("flag", ["keepdims", "noop_with_empty_axes"])
@@ -109,26 +121,52 @@ def test_4_flags_are_integers(flag: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_6_an_empty_sum_is_positive_zero_for_numpy_too(dtype: np.dtype) -> None:
+@by_row
+def test_6_of_nothing_there_is_positive_zero_or_no_mean(
+    row: Reduction, dtype: np.dtype
+) -> None:
     x = np.zeros((2, 0, 4), dtype)
-    sums = sum_dtype(dtype)
-    assert_same_bits(halfulp.sum_square(x), sums.type(0))
-    assert_same_bits(halfulp.sum_square(x, 1), np.zeros((2, 4), sums))
-    assert_same_bits(halfulp.sum_square(x, 2), np.zeros((2, 0), sums))
+    for into in (result_dtype(row, dtype), dtype):
+        of_floats = into in FLOATS
+        nothing = np.array(np.nan if row.finish == "mean" and of_floats else 0)
+        reduce = partial(function_of(row), dtype=into)
+        assert_same_bits(reduce(x), nothing.astype(into))
+        assert_same_bits(reduce(x, 1), np.full((2, 4), nothing).astype(into))
+        assert_same_bits(reduce(x, 2), np.zeros((2, 0), into))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_7_a_zero_result_is_positive(dtype: np.dtype) -> None:
-    zeros = np.array([-0.0, 0.0, -0.0]).astype(dtype)
-    assert bits(halfulp.sum_square(zeros)) == 0
-    assert not bits(halfulp.sum_square(zeros, ())).any()
+@by_row
+def test_7_a_zero_result_is_positive(row: Reduction, dtype: np.dtype) -> None:
+    least = from_bits([1], dtype)[0]
+    for values in ([-0.0], [-0.0, 0.0, -0.0], [-0.0] * 70, [-least, -0.0, least]):
+        zeros = np.array(values).astype(dtype)
+        if row.term != "value" and zeros.any():
+            continue
+        assert bits(function_of(row)(zeros)) == 0
+        assert not bits(function_of(row)(np.repeat(zeros[:, None], 3, 1), 0)).any()
+    assert not bits(function_of(row)(np.array([-0.0, 0.0]).astype(dtype), ())).any()
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_7_any_nan_gives_the_canonical_quiet_nan(dtype: np.dtype) -> None:
+def test_7_what_rounds_to_zero_keeps_its_sign(dtype: np.dtype) -> None:
+    least = from_bits([1], dtype)[0]
+    for n in (2, 3, 70):
+        x = np.zeros(n, dtype)
+        for value in (least, -least):
+            x[n // 2] = value
+            assert_same_bits(halfulp.mean(x), np.copysign(dtype.type(0), value))
+    tiny = np.array([-(2.0**-1000), 2.0**-1001])
+    for target in FLOATS[:3]:
+        assert_same_bits(halfulp.sum(tiny, dtype=target), target.type(-0.0))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@by_row
+def test_7_any_nan_gives_the_canonical_quiet_nan(row: Reduction, dtype: np.dtype) -> None:
+    reduce = function_of(row)
     infinity = bits(np.array(np.inf, dtype))
     nans = [infinity + 1, infinity + 3, bits(np.array(-np.nan, dtype)) | 1]
-    canonical = infinity | infinity & ~(infinity << 1)
     canonical = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}[dtype.itemsize]
     if dtype.name == "bfloat16":
         canonical = 0x7FC0
@@ -138,17 +176,30 @@ def test_7_any_nan_gives_the_canonical_quiet_nan(dtype: np.dtype) -> None:
                 for other in (1.0, np.inf, -np.inf):
                     x = np.full(n, other).astype(dtype)
                     x[place] = from_bits(nan, dtype)
-                    assert bits(halfulp.sum_square(x)) == canonical
-                    assert bits(halfulp.sum_square(x.reshape(n, 1), 0))[0] == canonical
+                    assert bits(reduce(x)) == canonical
+                    assert bits(reduce(x.reshape(n, 1), 0))[0] == canonical
+    if row.term == "value":
+        for n in (2, 5, 100):
+            x = np.ones(n, dtype)
+            x[n // 2], x[0] = np.inf, -np.inf
+            assert bits(reduce(x)) == canonical
+            assert bits(reduce(x.reshape(n, 1), 0))[0] == canonical
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_7_any_infinity_gives_positive_infinity(dtype: np.dtype) -> None:
+@by_row
+def test_7_infinities_of_one_sign_are_theirs(row: Reduction, dtype: np.dtype) -> None:
+    reduce = function_of(row)
     for infinity in (np.inf, -np.inf):
+        want = dtype.type(infinity if row.term == "value" else np.inf)
         for place in range(70):
             x = np.ones(70, dtype)
             x[place] = infinity
-            assert_same_bits(halfulp.sum_square(x), dtype.type(np.inf))
+            assert_same_bits(reduce(x), want)
+            x[(place + 3) % 70] = infinity
+            assert_same_bits(reduce(x), want)
+            x[(place + 9) % 70] = -np.finfo(np.float16).max * (1 if infinity > 0 else -1)
+            assert_same_bits(reduce(x), want)
 
 
 def test_7_overflow_is_decided_by_the_exact_sum() -> None:
@@ -159,6 +210,24 @@ def test_7_overflow_is_decided_by_the_exact_sum() -> None:
     assert_same_bits(halfulp.sum_square(below), expected(below)[()])
     half = np.array([65504.0**0.5 // 1, 20.0], np.float16)
     assert_same_bits(halfulp.sum_square(half), expected(half)[()])
+    for dtype in FLOATS:
+        high = from_bits(bits(np.array(np.inf, dtype)) - 1, dtype)[()]
+        step = high - np.nextafter(high, dtype.type(0))
+        for x, want in (
+            ([high, high, -high], high),
+            ([-high, -high, high], -high),
+            ([high] * 40 + [-high] * 40, 0),
+            ([high, step / 2], np.inf),
+            ([-high, -step / 2], -np.inf),
+            ([high, step / 2, -step / 64], high),
+            ([high, step / 2, high, step / 2, -high], np.inf),
+        ):
+            assert_same_bits(halfulp.sum(np.array(x, dtype)), dtype.type(want))
+        assert_same_bits(halfulp.mean(np.array([high] * 99, dtype)), high)
+        assert_same_bits(halfulp.mean(np.array([high, -high] * 99, dtype)), dtype.type(0))
+        assert_same_bits(halfulp.vector_norm(np.array([-high, 0], dtype)), high)
+        root = halfulp.vector_norm(np.array([high, high], dtype))
+        assert_same_bits(root, dtype.type(np.inf))
 
 
 # Sticky bits of MXCSR or FPCR: flush-to-zero, denormals-are-zero, rounding direction.
@@ -200,17 +269,27 @@ class _Environment:
 def test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back(
     rng: np.random.Generator, dtype: np.dtype, mode: str
 ) -> None:
-    cases = [family(rng, dtype, 200, 33) for family in hard_rows.FAMILIES]
+    cases = [family(rng, dtype, 100, 33) for family in hard_rows.FAMILIES]
     want = [expected(x, 1) for x in cases]
+    more = [
+        (row, hard(family, row.term, row.finish, dtype)(rng, dtype, 12, 33))
+        for family in (*hard_rows.FAMILIES, *signed_rows.FAMILIES)
+        for row in REDUCTIONS
+    ]
+    wanted = [expected_of(row, x, 1) for row, x in more]
     environment = _Environment()
     clean = environment.word()
     with environment.set(MODES[mode]):
+        found = [function_of(row)(x, 1) for row, x in more]
+        found += [function_of(row)(np.ascontiguousarray(x.T), 0) for row, x in more]
         got = [halfulp.sum_square(x, 1) for x in cases]
-        states = [halfulp.SumSquare(dtype, 200).update(x, 1) for x in cases]
-        columns = [halfulp.SumSquare(dtype, 200).update(x.T, 0) for x in cases]
+        states = [halfulp.SumSquare(dtype, 100).update(x, 1) for x in cases]
+        columns = [halfulp.SumSquare(dtype, 100).update(x.T, 0) for x in cases]
         after = environment.word()
     assert environment.word() == clean
     assert after & MODES[mode]
+    for result, right in zip(found, wanted * 2, strict=True):
+        assert_same_bits(result, right)
     got += [state.result() for state in states + columns]
     for result, right in zip(got, want * 3, strict=True):
         assert_same_bits(result, right)
@@ -220,10 +299,12 @@ def test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back(
 def test_8_status_flags_are_put_back() -> None:
     environment = _Environment()
     status = 0x3F if _X86 else 0
-    with environment.set(0):
-        before = environment.word() & status
-        halfulp.sum_square(np.array([1e300, 0.1, np.nan]))
-        assert environment.word() & status == before
+    for row in REDUCTIONS:
+        with environment.set(0):
+            before = environment.word() & status
+            function_of(row)(np.array([1e300, 0.1, np.nan]))
+            function_of(row)(np.array([1e308, 0.1, 1e308]))
+            assert environment.word() & status == before
 
 
 def test_9_integers_are_exact_modulo_2_to_the_n() -> None:
@@ -275,23 +356,28 @@ def test_10_the_result_is_new_contiguous_and_of_the_same_type(dtype: np.dtype) -
 def test_11_other_types_are_refused_with_those_that_are_allowed(x: object) -> None:
     eight = "bfloat16, float16, float32, float64, int32, int64, uint32, uint64"
     more = f"{eight}, bool, int8, int16, uint8, uint16"
-    for face, allowed in (
-        (halfulp.sum_square, more),
-        (halfulp.reduce_sum_square, eight),
-        (halfulp.exact_sum_square, more),
-    ):
-        with pytest.raises(halfulp.UnsupportedTypeError, match=f"allowed: {allowed}$"):
-            face(x)
+    for row in REDUCTIONS:
+        for face, allowed in (
+            (function_of(row), more),
+            (getattr(halfulp, row.onnx_name), eight),
+            (exact_function_of(row), more),
+        ):
+            with pytest.raises(
+                halfulp.UnsupportedTypeError, match=f"allowed: {allowed}$"
+            ):
+                face(x)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "uint8", "uint16"])
 def test_13_small_types_are_those_of_numpys_face_alone(dtype: str) -> None:
     x = np.ones(3, dtype)
     assert halfulp.sum_square(x) == 3
-    with pytest.raises(
-        halfulp.UnsupportedTypeError, match=f"^data has dtype {dtype}; allowed: .*uint64$"
-    ):
-        halfulp.reduce_sum_square(x)
+    for row in REDUCTIONS:
+        with pytest.raises(
+            halfulp.UnsupportedTypeError,
+            match=f"^data has dtype {dtype}; allowed: .*uint64$",
+        ):
+            getattr(halfulp, row.onnx_name)(x)
     for wide in ("int32", "int64", "uint64"):
         with pytest.raises(
             halfulp.UnsupportedTypeError,
@@ -304,19 +390,3 @@ def test_13_small_types_are_those_of_numpys_face_alone(dtype: str) -> None:
 
 def test_normalized_axes_are_sorted_and_distinct() -> None:
     assert normalize_axes([2, -3, 2], 3, repeated="merge") == (0, 2)
-
-
-@pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
-def test_13_results_have_the_types_of_numpys(dtype: np.dtype) -> None:
-    x = np.ones((2, 3), dtype)
-    want = dtype if dtype in FLOATS else np.sum(x).dtype
-    assert want in (*FLOATS, np.int64, np.uint64)
-    for axis in (None, 0, (), (0, 1)):
-        for keepdims in (False, True):
-            result = halfulp.sum_square(x, axis, keepdims=keepdims)
-            assert result.dtype == want
-            assert type(result) is (np.ndarray if np.ndim(result) else want.type)
-    for kind in FLOATS if dtype in FLOATS else TYPES:
-        assert halfulp.sum_square(x, dtype=kind).dtype == kind
-    if dtype in TYPES:
-        assert halfulp.reduce_sum_square(x).dtype == dtype
