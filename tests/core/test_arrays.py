@@ -16,22 +16,39 @@ import halfulp
 from foreign import Exporter, Foreign
 from halfulp import _core
 from halfulp.arrays import as_array
-from oracle import BFLOAT16, SMALL, TYPES, assert_same_bits, expected, sum_dtype
+from halfulp.reductions import Reduction
+from oracle import (
+    BFLOAT16,
+    SMALL,
+    TYPES,
+    assert_same_bits,
+    expected_of,
+    function_of,
+)
+from rows import by_row
 
 
 @pytest.mark.parametrize("dtype", TYPES + SMALL, ids=str)
-def test_a_foreign_array_gives_a_foreign_result(dtype: np.dtype) -> None:
+@by_row
+def test_a_foreign_array_gives_a_foreign_result(row: Reduction, dtype: np.dtype) -> None:
     x = np.arange(24).reshape(2, 3, 4).astype(dtype)
-    for face, axis, keepdims, kind in (
-        (halfulp.sum_square, 1, False, sum_dtype(dtype)),
-        (halfulp.reduce_sum_square, [1], True, dtype),
-    ):
-        if dtype in SMALL and face is halfulp.reduce_sum_square:
-            continue
-        result = face(Foreign(x), axis)
+    reduce = function_of(row)
+    strided = x[::-1, :, ::2] if dtype != BFLOAT16 else x
+    for same in (x, strided):
+        result = reduce(Foreign(same), 1)
         assert isinstance(result, Foreign)
-        assert_same_bits(result.array, expected(x, 1, kind, keepdims))
-    assert halfulp.sum_square(Foreign(x)).array.shape == ()
+        assert_same_bits(result.array, expected_of(row, same, 1))
+    assert reduce(Foreign(x)).array.shape == ()
+    where = np.arange(24).reshape(2, 3, 4) % 3 == 1
+    masked = reduce(Foreign(x), 2, where=Foreign(where), dtype="f4", keepdims=True)
+    assert_same_bits(masked.array, expected_of(row, x, 2, "f4", True, where))
+    out = np.empty((2, 4), np.float32)
+    assert reduce(Foreign(x), 1, out=out) is out
+    assert_same_bits(out, expected_of(row, x, 1, "f4"))
+    if dtype not in SMALL:
+        result = getattr(halfulp, row.onnx_name)(Foreign(x), [1])
+        assert isinstance(result, Foreign)
+        assert_same_bits(result.array, expected_of(row, x, 1, dtype, True))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import halfulp
 from halfulp import SumSquare
+from halfulp.reductions import REDUCTIONS, Reduction
+from oracle import exact_function_of, function_of
 
 X = np.ones((2, 3), "f4")
 
@@ -33,23 +36,8 @@ class NoDtype:
 
 
 CALLS: dict[str, Callable[[Any], object]] = {
-    "x": lambda v: halfulp.sum_square(v),
-    "axis": lambda v: halfulp.sum_square(X, v),
-    "axis in a tuple": lambda v: halfulp.sum_square(X, (v,)),
-    "dtype": lambda v: halfulp.sum_square(X, dtype=v),
-    "dtype of integers": lambda v: halfulp.sum_square(X.astype("i8"), dtype=v),
-    "out": lambda v: halfulp.sum_square(X, out=v),
-    "keepdims": lambda v: halfulp.sum_square(X, keepdims=v),
-    "where": lambda v: halfulp.sum_square(X, where=v),
-    "overflow": lambda v: halfulp.sum_square(X, overflow=v),
-    "split_every": lambda v: halfulp.sum_square(X, split_every=v),
-    "data": lambda v: halfulp.reduce_sum_square(v),
-    "axes": lambda v: halfulp.reduce_sum_square(X, v),
-    "axes in a list": lambda v: halfulp.reduce_sum_square(X, [v]),
-    "keepdims of ONNX": lambda v: halfulp.reduce_sum_square(X, keepdims=v),
-    "noop": lambda v: halfulp.reduce_sum_square(X, noop_with_empty_axes=v),
-    "exact x": lambda v: halfulp.exact_sum_square(v),
-    "exact axis": lambda v: halfulp.exact_sum_square(X, v),
+    "norm's ord": lambda v: halfulp.vector_norm(X, ord=v),
+    "exact norm's ord": lambda v: halfulp.exact_norm(X, ord=v),
     "type": lambda v: SumSquare(v),
     "shape": lambda v: SumSquare("float", v),
     "array": lambda v: SumSquare("float").update(v),
@@ -65,6 +53,33 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "order": lambda v: SumSquare.concatenate([SumSquare("float")], 1, order=v),
     "threads": lambda v: halfulp.set_num_threads(v),
 }
+
+
+OF_ROWS: dict[str, Callable[[Reduction, Any], object]] = {
+    "x": lambda row, v: function_of(row)(v),
+    "axis": lambda row, v: function_of(row)(X, v),
+    "axis in a tuple": lambda row, v: function_of(row)(X, (v,)),
+    "dtype": lambda row, v: function_of(row)(X, dtype=v),
+    "dtype of integers": lambda row, v: function_of(row)(X.astype("i8"), dtype=v),
+    "out": lambda row, v: function_of(row)(X, out=v),
+    "keepdims": lambda row, v: function_of(row)(X, keepdims=v),
+    "where": lambda row, v: function_of(row)(X, where=v),
+    "overflow": lambda row, v: function_of(row)(X, overflow=v),
+    "split_every": lambda row, v: function_of(row)(X, split_every=v),
+    "data": lambda row, v: by_onnx(row)(v),
+    "axes": lambda row, v: by_onnx(row)(X, v),
+    "axes in a list": lambda row, v: by_onnx(row)(X, [v]),
+    "keepdims of ONNX": lambda row, v: by_onnx(row)(X, keepdims=v),
+    "noop": lambda row, v: by_onnx(row)(X, noop_with_empty_axes=v),
+    "exact x": lambda row, v: exact_function_of(row)(v),
+    "exact axis": lambda row, v: exact_function_of(row)(X, v),
+}
+
+
+def by_onnx(row: Reduction) -> Callable[..., Any]:
+    """The function with ONNX's face."""
+    function: Callable[..., Any] = getattr(halfulp, row.onnx_name)
+    return function
 
 
 class NoArray:
@@ -100,7 +115,12 @@ VALUES = {
 @pytest.mark.parametrize("value", VALUES)
 def test_errors_are_halfulp_s_and_of_one_short_line(value: str) -> None:
     before = halfulp.get_num_threads()
-    for name, call in CALLS.items():
+    calls = {
+        f"{name} of {row.name}": partial(call, row)
+        for name, call in OF_ROWS.items()
+        for row in REDUCTIONS
+    }
+    for name, call in (calls | CALLS).items():
         try:
             call(VALUES[value])
         except halfulp.HalfulpError as error:

@@ -15,8 +15,9 @@ from numpy.lib.stride_tricks import as_strided
 
 import halfulp
 from halfulp import SumSquare, _core
+from halfulp.reductions import REDUCTIONS
 from interrupting import interrupted
-from oracle import BFLOAT16, TYPES, assert_same_bits, configuration
+from oracle import BFLOAT16, TYPES, assert_same_bits, configuration, function_of
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="needs a timer of the system"
@@ -82,12 +83,19 @@ long = pytest.mark.parametrize(("make", "axis"), LONG.values(), ids=LONG)
 threads = pytest.mark.parametrize("n", [1, 4])
 
 
+def any_row(rng: np.random.Generator) -> Callable[..., Any]:
+    """A function that reduces by a row of the table, by chance."""
+    return function_of(REDUCTIONS[rng.integers(len(REDUCTIONS))])
+
+
 @threads
 @long
-def test_a_sum_is_interrupted(make: Callable[[], np.ndarray], axis: Any, n: int) -> None:
-    x = make()
+def test_a_reduction_is_interrupted(
+    rng: np.random.Generator, make: Callable[[], np.ndarray], axis: Any, n: int
+) -> None:
+    x, reduce = make(), any_row(rng)
     with configuration(_core.target_names()[0], n):
-        assert_heard(lambda: halfulp.sum_square(x, axis))
+        assert_heard(lambda: reduce(x, axis))
 
 
 @threads
@@ -115,10 +123,26 @@ def test_one_huge_row_is_interrupted() -> None:
 
 @pytest.mark.parametrize("target", _core.target_names())
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_every_kernel_is_interrupted(dtype: np.dtype, target: str) -> None:
+def test_every_kernel_is_interrupted(
+    rng: np.random.Generator, dtype: np.dtype, target: str
+) -> None:
     for x, axis in ((endless(dtype, 2**18), None), (endless(dtype, 512), 0)):
+        reduce = any_row(rng)
         with configuration(target, 2):
-            assert_heard(lambda x=x, axis=axis: halfulp.sum_square(x, axis))
+            assert_heard(lambda x=x, axis=axis, reduce=reduce: reduce(x, axis))
+
+
+@pytest.mark.parametrize("axis", [None, 0], ids=["row", "columns"])
+def test_sums_that_cancel_and_masks_are_interrupted(axis: Any) -> None:
+    x = wide(2**8, 50)
+    x = as_strided(
+        np.array([x[0], -x[0]]), (ENDLESS, 2, 2**8, 50), (0, *[102400, 400, 8])
+    )
+    where = np.broadcast_to(np.arange(50) % 3 > 0, x.shape)
+    axes = (0, 1, 2) if axis == 0 else None
+    for mask in (True, where):
+        with configuration(_core.target_names()[0], 2):
+            assert_heard(lambda mask=mask: halfulp.mean(x, axes, where=mask))
 
 
 @pytest.mark.parametrize("overflow", ["wrap", "raise"])

@@ -21,7 +21,15 @@ import xarray
 
 import halfulp
 from halfulp import ArgumentError, AxesError, UnsupportedTypeError
-from oracle import assert_same_bits, expected
+from halfulp.reductions import Reduction
+from oracle import (
+    assert_same_bits,
+    exact_function_of,
+    expected,
+    expected_of,
+    function_of,
+)
+from rows import by_row
 
 # Of the types here, as errors have it.
 HERE = __name__.partition(".")[0]
@@ -296,6 +304,40 @@ def test_xarray_keeps_dimensions_coordinates_and_laziness(
     assert got.name == "heat"
     assert got.coords.keys() == want.coords.keys()
     assert_same_bits(got.values, expected(ARRAY.values, axis, keepdims=keepdims))
+
+
+@by_row
+def test_labels_are_kept_by_every_row(row: Reduction) -> None:
+    x = ARRAY.values
+    reduce = function_of(row)
+    for axis in (None, 0, (0, 2)):
+        for lazy in (False, True):
+            array = ARRAY.chunk({"t": 1, "x": 3}) if lazy else ARRAY
+            got = reduce(array, axis, dtype="f8")
+            assert isinstance(got, xarray.DataArray)
+            assert isinstance(got.data, da.Array) == lazy
+            assert got.name == "heat"
+            assert_same_bits(got.values, expected_of(row, x, axis, "f8"))
+    frame = pandas.DataFrame(X, index=["r", "s"], columns=list("abc"))
+    assert reduce(frame, 0).index.tolist() == ["a", "b", "c"]
+    assert_same_bits(reduce(frame, 1).to_numpy(), expected_of(row, X, 1))
+    assert type(reduce(frame["a"])) is np.float32
+    assert type(reduce(frame)) is np.float32
+    exact = exact_function_of(row)(frame, 0)
+    assert exact.index.tolist() == ["a", "b", "c"]
+    onnx = getattr(halfulp, row.onnx_name)(frame, [0], keepdims=0)
+    pandas.testing.assert_series_equal(reduce(frame, 0), onnx)
+
+
+@by_row
+def test_units_tables_and_sparsity_are_refused_by_every_row(row: Reduction) -> None:
+    for reduce in (function_of(row), exact_function_of(row)):
+        for x in (Forwarding(X), X.view(Subclass), _matrix(), Sparse(), Table()):
+            with pytest.raises(UnsupportedTypeError, match=r"^x is a .*; allowed: a N"):
+                reduce(x)
+    for out in (np.ma.empty((), "f4"), _matrix(), np.empty((), "f4").view(Subclass)):
+        with pytest.raises(ArgumentError, match=r"out is a \w+; allowed: a numpy.ndarr"):
+            function_of(row)(X, out=out)
 
 
 def test_xarray_on_the_other_faces() -> None:

@@ -18,8 +18,15 @@ import pytest
 
 import halfulp
 from halfulp import _core
+from halfulp.reductions import REDUCTIONS
 from halfulp.settings import check_environment
-from oracle import CONFIGURATIONS, assert_same_bits, configuration, expected
+from oracle import (
+    CONFIGURATIONS,
+    assert_same_bits,
+    configuration,
+    expected_of,
+    function_of,
+)
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 
@@ -221,16 +228,16 @@ def _sum(_: int = 0) -> bytes:
 
 
 def test_many_python_threads_may_call_at_once() -> None:
-    want = expected(LARGE[:, :64], 0)
+    x = LARGE[:, :64]
+    want = [expected_of(row, x, 0) for row in REDUCTIONS]
+    functions = [function_of(row) for row in REDUCTIONS]
     with (
         configuration(_core.chosen_target(), 4),
         ThreadPoolExecutor(8) as pool,
     ):
-        results = list(
-            pool.map(lambda _: halfulp.sum_square(LARGE[:, :64], 0), range(64))
-        )
-    for result in results:
-        assert_same_bits(result, want)
+        results = list(pool.map(lambda i: functions[i % 5](x, 0), range(100)))
+    for i, result in enumerate(results):
+        assert_same_bits(result, want[i % 5])
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
