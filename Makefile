@@ -93,7 +93,7 @@ endef
 # out is what limits or fills the memory, and a fork while another thread allocates: the
 # sanitizer's allocator then stays locked in the child. CPython is not free of leaks.
 SANITIZED := $(addprefix tests/core/test_,arrays.py contract.py kernels.py layouts.py state.py \
-  numpy_face.py threads.py allocations.py interrupts.py) tests/onnx/test_onnxruntime.py
+  numpy_face.py adversarial.py threads.py allocations.py interrupts.py) tests/onnx/test_onnxruntime.py
 sanitize: .venv/harden
 	$(call build,address,-DHALFULP_SANITIZE=address$(,)undefined)
 	$(call site,address)
