@@ -279,7 +279,7 @@ def pictures() -> dict[Path, str]:
         "benchmarks-onnxruntime": load(RESULTS / "onnxruntime.json"),
         "benchmarks-accuracy": _with_rows(accuracy, type="float32"),
         "accuracy-float32": _with_rows(
-            accuracy, type="float32", values="normal", reduction="l2"
+            accuracy, type="float32", values="normal", reduction="sum"
         ),
     }
     for name, part in of_reductions(measured).items():
