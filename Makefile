@@ -26,7 +26,7 @@ test-onnxruntime-matrix: .venv/test
 	  $(PIP) --no-deps --target build/onnxruntime $$release; \
 	  PYTHONPATH=build/onnxruntime $(BIN)/python -m pytest tests/onnx/test_decisions.py \
 	    tests/onnx/test_onnx_run_model.py tests/commands/test_engines.py \
-	    tests/onnx/test_onnxruntime.py; \
+	    tests/onnx/test_onnxruntime.py tests/onnx/test_onnxruntime_operators.py; \
 	done
 
 # PyTorch and JAX, several hundred megabytes: not part of the default run.
