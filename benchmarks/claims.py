@@ -27,6 +27,7 @@ from halfulp.bench.report import span
 from halfulp.bench.results import EXACT, Benchmark, load
 from halfulp.conformance.report.markdown import markdown as conformance_markdown
 from halfulp.report.markdown import table
+from what_others_give import AS_ONNX
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -81,10 +82,10 @@ def short_peers(result: dict[str, Any]) -> str:
 _PEERS = """\
 # What others give
 
-What is printed bold is what halfulp gives: the exact value, rounded once. Shown is the
-first element of a result, as NumPy writes it. NumPy, PyTorch and halfulp sum integers in
-64 bits; in ONNX they keep their type, and wrap. Of means of integers halfulp's column has
-`reduce_mean`, which keeps the type as well, else the function with NumPy's face.
+What is printed bold is right: the exact value, rounded once, as halfulp gives it. Shown
+is the first element of a result, as NumPy writes it. NumPy, PyTorch and halfulp sum
+integers in 64 bits, and means and norms of them are floats; ONNX's operators, and
+`reduce_sum` and its like in the column after them, keep their type and wrap.
 
 {note}
 """
@@ -116,7 +117,8 @@ def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str
 
     def cell(row: dict[str, Any], name: str) -> str:
         text = row["answers"][name]
-        return f"**{text}**" if text == row["answers"]["halfulp"] else text
+        right = "halfulp as ONNX" if name in AS_ONNX else "halfulp"
+        return f"**{text}**" if text == row["answers"][right] else text
 
     texts = [
         [row["input"], *(cell(row, name) for name in names), *rest]
