@@ -240,9 +240,9 @@ def test_warnings_say_what_to_write() -> None:
     (finding,) = warned("many float16").findings
     assert "from a root mean square of 16 on the result is infinite" in finding.message
     (finding,) = warned("ReduceL2 many float16").findings
-    assert "from a root mean square of 16 on runtimes that keep the" in finding.message
+    assert "from a root mean square of 16 on, runtimes that keep the" in finding.message
     (finding,) = warned("ReduceMean any float16").findings
-    assert "from a mean of ±65520 / their number on runtimes" in finding.message
+    assert "from a mean of ±65520 / their number on, runtimes" in finding.message
     (finding,) = warned("ReduceL1 noop").findings
     assert finding.message.startswith("with empty axes every element is made positive")
     assert finding.fix == "Say it with Abs(data)."

@@ -179,11 +179,11 @@ def _family(page: Page, address: Callable[[str], str]) -> Iterator[Block]:
     )
     yield tabled(
         "What each computes",
-        ("operator", "computes", "versions", "axes are an input from"),
+        ("operator", "computes", "versions", "axes an input from"),
         lambda one: (
             one.computes,
             ", ".join(map(str, one.versions)),
-            f"version {one.axes_input_since}",
+            str(one.axes_input_since),
         ),
     )
     types = dict.fromkeys(name for one in page.family for name in one.types)

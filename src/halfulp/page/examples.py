@@ -1,9 +1,9 @@
 """Worked examples of an operator, from ONNX's node tests.
 
-May import json_values, records, reductions, spec and onnx.run.evaluate. Of reductions
-there are more in seed_examples.json: those that public documentation shows. Their
-outputs are computed by halfulp when they are asked for; those of other operators are the
-ones that ONNX recorded.
+May import json_values, records, reductions, spec, onnx.run.evaluate, and hard_examples
+of this package. Of reductions there are more: those that public documentation shows, in
+seed_examples.json, and hard ones. Their outputs are computed by halfulp when they are
+asked for; those of other operators are the ones that ONNX recorded.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import onnx.numpy_helper
 
 from halfulp.json_values import plain
 from halfulp.onnx.run.evaluate import run_model
+from halfulp.page.hard_examples import hard_examples
 from halfulp.records import load
 from halfulp.reductions import reduction_named
 from halfulp.spec.schemas import Value, attribute_value
@@ -114,10 +115,16 @@ def _text(value: Value) -> str:
 
 def examples(op: str, domain: str = "") -> tuple[Example, ...]:
     """Return the worked examples of an operator, sorted by name."""
-    ours = reduction_named(op, domain) is not None
-    found = {}
+    row = reduction_named(op, domain)
+    ours, found = row is not None, {}
     for name, model, inputs, outputs in _node_tests(op, domain):
         found[name] = _example(name, model, inputs, outputs, ours)
+    if row is not None:
+        node = {"operator": op, "opset": row.newest.since, "attributes": {"keepdims": 0}}
+        for name, feeds in hard_examples(row):
+            reduced = np.empty(len(feeds["data"]), feeds["data"].dtype)
+            model = _model(node, feeds, {"reduced": reduced})
+            found[name] = _example(name, model, feeds.values(), (), ours)
     for entry in load("seed_examples"):
         if (entry["operator"], domain) == (op, ""):
             name = entry["name"]

@@ -38,13 +38,13 @@ _INTEGERS = {
     "int64": "ONNX Runtime computes int64 in double, and loses bits above 2^53",
 }
 _FINISHED_INTEGERS = {
-    "int32": "sums are exact here before they are finished; in runtimes that sum in "
-    "int32, as ONNX's reference evaluator does, they wrap",
+    "int32": "the sum is exact here; in runtimes that sum in int32, as ONNX's reference "
+    "evaluator does, it wraps before the mean or the root is taken",
     "int64": _INTEGERS["int64"],
 }
 
 _INTEGER_FIX = (
-    "Run it in halfulp (halfulp.onnxruntime.register) to have all bits modulo 2^N; "
+    "Run it in halfulp (halfulp.onnxruntime.register) to have exact sums, modulo 2^N; "
     "cast to a wider type before the node if sums may not fit."
 )
 
@@ -104,7 +104,7 @@ def _float16_warnings(
     else:
         yield (
             "float16-intermediate",
-            f"{many} summed: from {limit} on runtimes that keep the sum in float16, as "
+            f"{many} summed: from {limit} on, runtimes that keep the sum in float16, as "
             "ONNX's reference evaluator does, give infinity",
             "Cast the data to float before the node, and the result back after it.",
         )
