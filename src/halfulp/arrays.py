@@ -79,8 +79,7 @@ def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x), None
     nested = _is_nested(kind)
-    if nested:
-        _check_elements(x, what)
+    kinds = _kinds_of_elements(x, what) if nested else set()
     try:
         found = np.asanyarray(x)
     except MemoryError:
@@ -98,6 +97,8 @@ def as_array(x: Any, what: str) -> tuple[Array, Restore | None]:
         raise UnsupportedTypeError(
             f"{begin} an integer of more than 64 bits; allowed: of 64 at most"
         )
+    if found.dtype == np.float64 and kinds and _are_integers(kinds):
+        found = _as_unsigned(x, what)
     return np.asarray(found), None
 
 
@@ -134,8 +135,30 @@ def _is_nested(kind: type) -> bool:
     return issubclass(kind, Sequence) and not issubclass(kind, _SEQUENCES_OF_ONE_TYPE)
 
 
-def _check_elements(x: Sequence[Any], what: str) -> None:
-    """Raise if an element of nested sequences is more than an array."""
+def _are_integers(kinds: set[type]) -> bool:
+    return all(issubclass(kind, int | np.integer | np.bool) for kind in kinds)
+
+
+def _as_unsigned(x: Sequence[Any], what: str) -> Array:
+    """Return integers of which some are above all of int64; NumPy would round them."""
+    exact = np.asarray(x, object)
+    if exact.min() < 0:
+        raise UnsupportedTypeError(
+            f"{what} holds integers below 0 and above 2**63 - 1; allowed: those that "
+            "int64 holds, or uint64"
+        )
+    return exact.astype(np.uint64)
+
+
+def _kinds_of_elements(x: Sequence[Any], what: str) -> set[type]:
+    """Return the types of the elements of nested sequences.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If one is more than an array.
+    """
+    found: set[type] = set()
     sequences = [x]
     for _ in range(_MOST_LEVELS):
         kinds = set(map(type, chain.from_iterable(sequences)))
@@ -143,10 +166,12 @@ def _check_elements(x: Sequence[Any], what: str) -> None:
             if is_more_than_an_array(kind):
                 raise _refusal(kind, f"{what} holds")
         nested = {kind for kind in kinds if _is_nested(kind)}
+        found |= kinds - nested
         if not nested:
-            return
+            break
         elements = chain.from_iterable(sequences)
         sequences = [element for element in elements if type(element) in nested]
+    return found
 
 
 def is_masked_array(x: Any) -> bool:

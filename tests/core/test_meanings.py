@@ -235,6 +235,25 @@ def test_out_is_a_plain_array() -> None:
             halfulp.sum_square(X, out=out)
 
 
+def test_lists_of_integers_are_not_rounded_to_floats() -> None:
+    """NumPy makes float64 of those that neither int64 nor uint64 takes by itself."""
+    high = 2**63 + 1
+    for x in ([high, 1], [[1], [high]], (True, high, np.int8(0)), [np.uint64(high), 1]):
+        total = halfulp.sum(x)
+        assert_same_bits(total, np.uint64(high + 1))
+        assert halfulp.exact_sum(x) == high + 1
+        assert halfulp.reduce_sum(x).dtype == np.uint64
+    for x in ([high, -1], [np.uint64(high), np.int64(-1)]):
+        with pytest.raises(
+            UnsupportedTypeError,
+            match=r"x holds integers below 0 and above 2\*\*63 - 1; allowed: those that",
+        ):
+            halfulp.sum(x)
+    assert halfulp.sum([2**62, 2**62 - 1]) == 2**63 - 1
+    assert halfulp.sum([high, 0.5]) == 2.0**63
+    assert halfulp.sum([]).dtype == np.float64
+
+
 def test_integers_beyond_64_bits_are_refused() -> None:
     for x, verb in ((2**64, "is"), ([[1, 2**64]], "holds"), (-(2**63) - 1, "is")):
         with pytest.raises(UnsupportedTypeError, match=f"x {verb} an integer of more"):
