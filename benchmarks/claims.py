@@ -278,7 +278,9 @@ def pictures() -> dict[Path, str]:
     accuracy = load(RESULTS / "accuracy.json")
     runs = {
         "benchmarks": _with_rows(measured, type="float32"),
-        "benchmarks-onnxruntime": load(RESULTS / "onnxruntime.json"),
+        "benchmarks-onnxruntime": _with_rows(
+            load(RESULTS / "onnxruntime.json"), type="float32"
+        ),
         "benchmarks-accuracy": _with_rows(accuracy, type="float32"),
         "accuracy-float32": _with_rows(
             accuracy, type="float32", values="normal", reduction="sum"

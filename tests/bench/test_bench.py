@@ -538,6 +538,18 @@ def test_the_goals_of_data_that_cancels_are_of_each_type() -> None:
     assert others.worst == pytest.approx(2 / 3)
 
 
+def test_the_goal_of_columns_in_a_session_is_of_what_the_runtime_is_slow_at() -> None:
+    rows = [
+        Measured("columns", "float32", 1, 1 << 26, {"halfulp": [1], "onnxruntime": [n]})
+        for n in (30, 25, 3)
+    ]
+    for row, reduction in zip(rows, ("sum_square", "l2", "mean"), strict=True):
+        row.reduction = reduction
+    columns, large, small = goals.check_goals(rows, "onnxruntime")
+    assert (columns.worst, columns.misses, columns.rows) == (25, 0, 2)
+    assert (large.worst, large.rows, small.rows) == (3, 3, 0)
+
+
 SVG = "{http://www.w3.org/2000/svg}"
 each_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.kind)
 
