@@ -244,13 +244,22 @@ def nodes_left(
         halfulp.onnxruntime.register(options, operators)
     live = onnxruntime.InferenceSession(str(path), options)
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    output = live.run(None, {live.get_inputs()[0].name: x})[0]
+    feeds = {"x": x, "mask": np.array([[1, 1, 1], [1, 1, 0]])}
+    output = live.run(None, feeds)[0]
     nodes = onnx.load(folder / "optimized.onnx").graph.node
     return Counter(node.op_type for node in nodes), output
 
 
+# Made of layer norms of nine nodes, an RMS norm of six, and others.
+FUSED = {
+    12: ["Attention", "BiasGelu", "SkipLayerNormalization"],
+    13: ["Gelu", "SkipLayerNormalization"],
+    18: ["Gelu", "SkipLayerNormalization"],
+}
+
+
 @pytest.mark.parametrize("level", LEVELS, ids=str)
-@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("opset", FUSED)
 def test_a_transformer_of_torch_fuses_as_without_the_library(
     tmp_path: Path, opset: int, level: Any
 ) -> None:
@@ -258,21 +267,19 @@ def test_a_transformer_of_torch_fuses_as_without_the_library(
     plain, own = nodes_left(path, tmp_path, level, ())
     left, got = nodes_left(path, tmp_path, level, None)
     assert left == plain
-    assert np.abs(got - own).max() < 1e-6
-    if level == LEVELS[-1] and RELEASE >= (1, 32):
-        # Layer norms of nine nodes and of six, with the sum before it, and of GELU five.
-        assert plain["SkipLayerNormalization"] == 2
-        assert plain["SimplifiedLayerNormalization"] == 1
-        assert plain["Gelu"] == 1
-        assert plain["ReduceMean"] == 0
-        assert plain["ReduceSum"] == plain["ReduceL2"] == 1
+    assert np.abs(got - own).max() < 1e-5
+    if level == LEVELS[-1] and FINDS_ALL:
+        assert left["ReduceMean"] == 0
+        assert left["ReduceSum"] == left["ReduceL2"] == 1
+        fused = {"LayerNormalization", "SimplifiedLayerNormalization", *FUSED[opset]}
+        assert fused <= left.keys()
 
 
 @pytest.mark.skipif(FINDS_ALL, reason="the optimizers find all operators")
 def test_older_runtimes_no_longer_fuse_means_that_are_asked_for(tmp_path: Path) -> None:
     path = EXPORTED / "transformer_13.onnx"
     left, _ = nodes_left(path, tmp_path, LEVELS[-1], OPERATORS)
-    assert left["ReduceMean"] == 5
+    assert left["ReduceMean"] == 7
 
 
 @each_reduction
