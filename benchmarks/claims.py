@@ -27,7 +27,7 @@ from halfulp.bench.report import span
 from halfulp.bench.results import EXACT, Benchmark, load
 from halfulp.conformance.report.markdown import markdown as conformance_markdown
 from halfulp.report.markdown import table
-from what_others_give import AS_ONNX
+from what_others_give import AS_ONNX, OURS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -84,8 +84,8 @@ _PEERS = """\
 
 What is printed bold is right: the exact value, rounded once, as halfulp gives it. Shown
 is the first element of a result, as NumPy writes it. NumPy, PyTorch and halfulp sum
-integers in 64 bits, and means and norms of them are floats; ONNX's operators, and
-`reduce_sum` and its like in the column after them, keep their type and wrap.
+integers in 64 bits, and means and norms of them are floats; ONNX's operators keep their
+type and wrap, and so do `reduce_sum` and its like.
 
 {note}
 """
@@ -113,18 +113,27 @@ def peers(result: dict[str, Any]) -> str:
 
 def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str]:
     """A table of answers, of which the right ones are bold."""
-    names = [*rows[0]["answers"]]
+    names = [name for name in rows[0]["answers"] if name not in OURS]
 
-    def cell(row: dict[str, Any], name: str) -> str:
-        text = row["answers"][name]
-        right = "halfulp as ONNX" if name in AS_ONNX else "halfulp"
-        return f"**{text}**" if text == row["answers"][right] else text
+    def cell(answers: dict[str, str], name: str) -> str:
+        right = answers["halfulp as ONNX" if name in AS_ONNX else "halfulp"]
+        return f"**{right}**" if answers[name] == right else answers[name]
+
+    def ours(answers: dict[str, str]) -> str:
+        """Of both faces, where they differ."""
+        texts = dict.fromkeys(f"**{answers[name]}**" for name in OURS if name in answers)
+        return ", as ONNX ".join(texts)
 
     texts = [
-        [row["input"], *(cell(row, name) for name in names), *rest]
+        [
+            row["input"],
+            *(cell(row["answers"], name) for name in names),
+            ours(row["answers"]),
+            *rest,
+        ]
         for row, *rest in zip(rows, *more.values(), strict=True)
     ]
-    return table(["input", *names, *more], texts)
+    return table(["input", *names, "halfulp", *more], texts)
 
 
 def speed_claim(benchmark: Benchmark, page: str) -> str:

@@ -90,8 +90,11 @@ def _find_by_last_name(
     )
 
 
-def _colour_verdicts(app: Sphinx, tree: document) -> None:
-    """Give the matrices of verdicts the colours that `halfulp verify --html` has."""
+def _mark_tables(app: Sphinx, tree: document) -> None:
+    """Give tables classes, matrices of verdicts those of `halfulp verify --html`."""
+    if app.env.docname == "what-others-give":
+        for answers in tree.findall(table):
+            answers["classes"].append("answers")
     if app.env.docname != "conformance":
         return
     for matrix in tree.findall(table):
@@ -105,5 +108,5 @@ def _colour_verdicts(app: Sphinx, tree: document) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("doctree-read", _colour_verdicts)
+    app.connect("doctree-read", _mark_tables)
     app.connect("missing-reference", _find_by_last_name)
