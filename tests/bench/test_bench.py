@@ -439,9 +439,11 @@ def test_joined_runs_have_the_turns_of_all() -> None:
     second.command, second.machine["date"] = "again", "later"
     second.rows = second.rows[:1]
     second.rows[0].times = {name: [1.0] for name in first.rows[0].times}
+    first.rows[0].extra_memory = None
     both = results.joined([first, second])
     for name, turns in a_run().rows[0].times.items():
         assert both.rows[0].times[name] == [*turns, 1.0]
+    assert both.rows[0].extra_memory == a_run().rows[0].extra_memory
     assert [row.times for row in both.rows[1:]] == [r.times for r in a_run().rows[1:]]
     assert both.command == f"{a_run().command}; again"
     assert both.machine["date"] == f"{a_run().machine['date']} to later"

@@ -200,7 +200,10 @@ def joined(runs: Sequence[Benchmark]) -> Benchmark:
         for row in benchmark.rows:
             if rows.setdefault(_key(row), row) is row:
                 continue
-            times = rows[_key(row)].times
+            known = rows[_key(row)]
+            times = known.times
+            if known.extra_memory is None:
+                known.extra_memory = row.extra_memory
             if times.keys() != row.times.keys():
                 raise ArgumentError(
                     f"runs timed {sorted(times)} and {sorted(row.times)}; "
