@@ -111,6 +111,14 @@ def peers(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_answers(result["exact_rows"], {})]) + "\n"
 
 
+# What a column that is narrow must not break: the elements of an array, or its shape.
+_LIST = re.compile(r"[\[(][^])]*")
+
+
+def _unbroken(found: re.Match[str]) -> str:
+    return found[0].replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str]:
     """A table of answers, of which the right ones are bold."""
     names = [name for name in rows[0]["answers"] if name not in OURS]
@@ -126,7 +134,7 @@ def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str
 
     texts = [
         [
-            row["input"],
+            _LIST.sub(_unbroken, row["input"]),
             *(cell(row["answers"], name) for name in names),
             ours(row["answers"]),
             *rest,
