@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -83,24 +84,84 @@ class Node {
         check(api(KernelInfoGetAttributeArray_int64, info, "axes", axes_.data(), &size));
       }
     } else if (axes_are_input_) {
-      int is_constant = 0;
-      const OrtValue* value = nullptr;
-      check(api(KernelInfoGetConstantInput_tensor, info, 1, &is_constant, &value));
-      if (is_constant) {
+      if (const OrtValue* value = constant_input(info, 1)) {
         const Axes given = axes_of(value);
         axes_.assign(given.values, given.values + given.count);
         axes_are_input_ = false;
       }
     }
+    if (axes_are_input_) return;
+    if (const OrtValue* data = constant_input(info, 0)) {
+      const auto memory = [&](const std::int64_t* shape, int rank) {
+        std::size_t bytes = format_of(type_).bytes;
+        for (int i = 0; i < rank; ++i) bytes *= static_cast<std::size_t>(shape[i]);
+        folded_.emplace(Folded{{shape, shape + rank}, std::vector<std::byte>(bytes)});
+        return folded_->content.data();
+      };
+      reduce_to(data, given_axes(), memory, own_threads());
+    }
   }
 
   void compute(OrtKernelContext* context) const {
+    const auto result_of = [&](const std::int64_t* shape, int rank) {
+      OrtValue* result = nullptr;
+      check(api_(KernelContext_GetOutput, context, 0, shape, rank, &result));
+      return static_cast<std::byte*>(memory_of(result));
+    };
+    if (folded_) {
+      const std::vector<std::int64_t>& shape = folded_->shape;
+      std::byte* result = result_of(shape.data(), static_cast<int>(shape.size()));
+      std::copy(folded_->content.begin(), folded_->content.end(), result);
+      return;
+    }
     const OrtValue* data = nullptr;
     check(api_(KernelContext_GetInput, context, 0, &data));
+    Axes axes = given_axes();
+    if (axes_are_input_) {
+      const OrtValue* value = nullptr;
+      check(api_(KernelContext_GetInput, context, 1, &value));
+      axes = axes_of(value);
+    }
+    reduce_to(data, axes, result_of, SessionThreads(api_, context));
+  }
+
+  Api api() const { return api_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const {
+    throw std::invalid_argument(where_ + message);
+  }
+
+  struct Axes {
+    const std::int64_t* values;
+    std::int64_t count;
+  };
+
+  // What a node of constants gives. The runtime folds these only where its own kernels can.
+  struct Folded {
+    std::vector<std::int64_t> shape;
+    std::vector<std::byte> content;
+  };
+
+  // Those that are not an input of the run.
+  Axes given_axes() const { return {axes_.data(), static_cast<std::int64_t>(axes_.size())}; }
+
+  // Null if it is no constant.
+  const OrtValue* constant_input(const OrtKernelInfo* info, std::size_t i) const {
+    int is_constant = 0;
+    const OrtValue* value = nullptr;
+    check(api_(KernelInfoGetConstantInput_tensor, info, i, &is_constant, &value));
+    return is_constant ? value : nullptr;
+  }
+
+  // Reduces data to the memory that result_of(shape, rank) returns.
+  template <class ResultOf>
+  void reduce_to(const OrtValue* data, Axes axes, ResultOf result_of,
+                 const Executor& executor) const {
     std::int64_t shape[kMaxRank];
     const int rank = shape_of(data, "data", shape);
     bool is_reduced[kMaxRank] = {};
-    const bool has_axes = mark_axes(context, rank, is_reduced);
+    mark(axes, rank, is_reduced);
 
     std::int64_t result_shape[kMaxRank];
     int result_rank = 0;
@@ -118,27 +179,18 @@ class Node {
         result_shape[result_rank++] = 1;
       }
     }
-    OrtValue* result = nullptr;
-    check(api_(KernelContext_GetOutput, context, 0, result_shape, result_rank, &result));
-
+    std::byte* const result = result_of(result_shape, result_rank);
     const Plan plan = make_plan(rank, shape, strides, is_reduced, bytes, bytes);
     const Request request = {reduction_.term,
                              reduction_.finish,
                              static_cast<const std::byte*>(memory_of(data)),
-                             static_cast<std::byte*>(memory_of(result)),
+                             result,
                              type_,
                              type_,
                              false,
                              false};
-    reduce(plan, request, SessionThreads(api_, context));
-    if (!has_axes && noop_with_empty_axes_) keep_zeros(request, stride);
-  }
-
-  Api api() const { return api_; }
-
- private:
-  [[noreturn]] void fail(const std::string& message) const {
-    throw std::invalid_argument(where_ + message);
+    reduce(plan, request, executor);
+    if (axes.count == 0 && noop_with_empty_axes_) keep_zeros(request, stride);
   }
 
   // The size of the list that an attribute is, 0 if it is something else.
@@ -200,11 +252,6 @@ class Node {
     return memory;
   }
 
-  struct Axes {
-    const std::int64_t* values;
-    std::int64_t count;
-  };
-
   // What the axes input holds, where it lies.
   Axes axes_of(const OrtValue* value) const {
     std::int64_t shape[kMaxRank];
@@ -234,15 +281,8 @@ class Node {
     if (format.bytes == 8) copy(std::uint64_t{});
   }
 
-  // Marks the axes to reduce, empty axes decided: as src/halfulp/spec does. Returns whether
-  // there were any.
-  bool mark_axes(const OrtKernelContext* context, int rank, bool* is_reduced) const {
-    Axes axes = {axes_.data(), static_cast<std::int64_t>(axes_.size())};
-    if (axes_are_input_) {
-      const OrtValue* value = nullptr;
-      check(api_(KernelContext_GetInput, context, 1, &value));
-      axes = axes_of(value);
-    }
+  // Marks the axes to reduce, empty axes decided: as src/halfulp/spec does.
+  void mark(Axes axes, int rank, bool* is_reduced) const {
     for (std::int64_t i = 0; i < axes.count; ++i) {
       const std::int64_t axis = axes.values[i];
       if (axis < -rank || axis >= rank) {
@@ -254,7 +294,6 @@ class Node {
       is_reduced[axis < 0 ? axis + rank : axis] = true;
     }
     if (axes.count == 0 && !noop_with_empty_axes_) std::fill_n(is_reduced, rank, true);
-    return axes.count > 0;
   }
 
   Api api_;
@@ -266,6 +305,7 @@ class Node {
   bool noop_with_empty_axes_;
   bool axes_are_input_;
   std::vector<std::int64_t> axes_;  // if they are not: those of the attribute or a constant
+  std::optional<Folded> folded_;    // of a node of constants
 };
 
 }  // namespace halfulp::onnxruntime

@@ -302,8 +302,35 @@ def test_constants_are_reduced_as_inputs_are(row: Any, name: str, opset: int) ->
     live = halfulp.onnxruntime.InferenceSession(
         proto.SerializeToString(), quiet(), operators=OPERATORS
     )
-    got = live.run(["c"], {"x": np.ones(1, np.float32)})[0]
-    assert_same_bits(got, reduced(row, w, [1]))
+    for _ in range(2):
+        got = live.run(["c"], {"x": np.ones(1, np.float32)})[0]
+        assert_same_bits(got, reduced(row, w, [1]))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1,), (2, 3)])
+@each_reduction
+def test_a_node_of_constants_is_computed_when_the_session_is_made(
+    row: Any, shape: tuple[int, ...]
+) -> None:
+    w = np.full(shape, 3, np.float32)
+
+    def made(axes: list[int]) -> onnxruntime.InferenceSession:
+        proto = model("(float[1] x) => (y, c) { y = Identity(x) }")
+        for name, value in (("w", w), ("axes", np.array(axes, np.int64))):
+            tensor = onnx.numpy_helper.from_array(value, name)
+            proto.graph.initializer.append(tensor)
+        node = proto.graph.node.add(op_type=row.operator, output=["c"], name="fold")
+        node.input.extend(["w", "axes"])
+        return halfulp.onnxruntime.InferenceSession(
+            proto.SerializeToString(), quiet(), operators=OPERATORS
+        )
+
+    got = made([]).run(["c"], {"x": np.ones(1, np.float32)})[0]
+    assert_same_bits(got, reduced(row, w, []))
+    # Before any run.
+    message = re.escape(f"node 'fold' ({row.operator}): axis 2 is out of range for rank")
+    with pytest.raises(Exception, match=message):
+        made([2])
 
 
 def test_the_names_are_those_of_the_table() -> None:
