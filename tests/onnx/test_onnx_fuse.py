@@ -633,6 +633,22 @@ def test_unknown_types_are_no_risk_as_the_types_are_the_same() -> None:
         assert types == types[:1] * len(types)
 
 
+@pytest.mark.parametrize(("opset", "done"), [(16, 1), (17, 1), (18, 0), (21, 0)])
+def test_what_onnx_checks_it_takes_afterwards(opset: int, done: int) -> None:
+    body = "q = Mul(a, a) s = ReduceSum(q) b = Sqrt(s)"
+    norm = function(body, head="n (a) => (b)", opset=16)
+    proto = model("(float[2,3] x) => (float[1,1] y) { y = f.n(x) }", norm, opset=opset)
+    fused, report = fuse(proto)
+    assert report.done == done
+    for each in (proto, fused):
+        onnx.checker.check_model(each, full_check=True)
+    if not done:
+        assert (
+            "onnx's checker refuses ReduceSumSquare-13 in a function of a model of opset "
+            f"{opset}"
+        ) in report.candidates[0].reason
+
+
 def test_a_type_that_the_sum_lacks_is_refused() -> None:
     proto = model("(int8[2,3] x) => (y) { s = Mul(x, x) y = ReduceSum(s) }")
     with pytest.raises(UnsupportedTypeError, match="int8, not allowed in ReduceSum-"):

@@ -22,6 +22,7 @@ from halfulp.onnx.model.nodes import (
     become,
     drop_attribute,
     labelled,
+    opset_of,
     twin_graphs,
     within,
 )
@@ -54,7 +55,9 @@ def fuse(
     - Pow keeps the shape;
     - at opsets 13 to 17, where ReduceSum takes axes as an input but the others as an
       attribute, the axes are constant, and not empty where ``noop_with_empty_axes``
-      is set.
+      is set;
+    - in a function of another opset than the model's, the new node has the same version
+      in both, which onnx's checker wants.
 
     A ReduceMean of squares or magnitudes stays: ONNX has no operator for them.
 
@@ -107,7 +110,8 @@ def fuse(
     candidates: list[Candidate | None] = []
     with model_errors("the model cannot be used"):
         for each in checked_bodies(result):
-            fuser = _Fuser(each.opset or 0, candidates)
+            opset = each.opset or 0
+            fuser = _Fuser(opset, opset_of(result) or opset, candidates)
             fuser.fuse(each.body, each.typed, None, ChainMap(), each.path)
             # What trains a model may read its initializers.
             if fuser.freed and not result.training_info:
@@ -118,9 +122,11 @@ def fuse(
 class _Fuser:
     """Fuses in a graph or a function, and the graphs nested there."""
 
-    def __init__(self, opset: int, candidates: list[Candidate | None]) -> None:
+    def __init__(
+        self, opset: int, model_opset: int, candidates: list[Candidate | None]
+    ) -> None:
         self.freed: set[str] = set()
-        self._opset = opset
+        self._opset, self._model_opset = opset, model_opset
         self._candidates = candidates
 
     def fuse(
@@ -179,6 +185,11 @@ class _Fuser:
         first, last = chain.nodes[0].node, chain.nodes[-1].node
         version = chain.row.version_for(self._opset)
         source = BY_OPERATOR[chain.reduction.op_type].version_for(self._opset)
+        if chain.row.version_for(self._model_opset) is not version:
+            return (
+                f"onnx's checker refuses {version} in a function of a model of opset "
+                f"{self._model_opset}"
+            )
         data = first.input[0]
         fused = NodeProto()
         fused.CopyFrom(chain.reduction)
