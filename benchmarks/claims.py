@@ -156,9 +156,11 @@ def speed_claim(benchmark: Benchmark, page: str) -> str:
     ways = [*chain.from_iterable(benchmark.settings["peers"].values())]
     names = dict.fromkeys(name.split(".")[0] for name in ways if name not in EXACT)
     *first, last = names
+    measured = dict.fromkeys(f"`{row.reduction}`" for row in benchmark.rows)
     text = (
-        f"Speed is measured against that of `numpy.vdot` reading memory: one thread "
-        f"reduces long rows at {of(*LONG_ROWS)} times that, along other axes at "
+        f"Speed, of {' and '.join(measured)}, is measured against that of `numpy.vdot` "
+        f"reading memory: one thread reduces long rows at {of(*LONG_ROWS)} times that, "
+        f"along other axes at "
         f"{of(*OTHER_AXES)}, 16 elements to a result at {of(*SHORT_SUMS)}. Of "
         f"{len(ratios)} reductions of 8 MiB or more, {sum(r >= 1 for r in ratios)} are "
         f"at least as fast as in the fastest of {', '.join(first)} and {last}, the worst "
