@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp import ModelError, UnsupportedTypeError
 from halfulp.cli import main
-from halfulp.onnx import expand, fuse, run_model
+from halfulp.onnx import convert_opset, expand, fuse, run_model
 from halfulp.onnx.rewrite import RewriteReport
 from halfulp.reductions import BY_OPERATOR, L1, L2, SUM_SQUARE, Reduction
 from onnx_models import DATA, DTYPES, function, model, reduce_model
@@ -1046,6 +1047,41 @@ def test_the_commands(
     Path("broken.onnx").write_bytes(b"no model")
     assert main(["expand", "broken.onnx", "-o", "x.onnx"]) == 2
     assert not Path("x.onnx").exists()
+
+
+def test_verifying_roots_of_integers_tells_how_many_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "norm.onnx", tmp_path / "nodes.onnx"
+    proto = model("(int32[3,4] x) => (int32[1,4] y) { y = ReduceL2(x, zero) }")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "zero"))
+    onnx.save(proto, path)
+    assert main(["expand", str(path), "-o", str(out), "--verify"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "Mul, ReduceSum, Cast, Sqrt and Cast" in "\n".join(lines)
+    # Their squares wrap where the inputs are as large as can be.
+    assert re.fullmatch(r"  output 'y': \d+ of 24 elements have the same bits", lines[-1])
+
+
+def test_overloads_are_told_apart() -> None:
+    head = '<domain: "f", opset_import: ["" : 18], overload: "{}"> n (a) => (b)'
+    proto = model(
+        "(float[2] x) => (y, z) { y = f.n:one(x) z = f.n:two(x) }",
+        head.format("one") + "{ q = Mul(a, a) s = ReduceSum(q) b = Sqrt(s) }",
+        head.format("two") + "{ q = Abs(a) b = ReduceSum(q) }",
+    )
+    proto.ir_version = 10
+    fused, report = fuse(proto)
+    assert str(report).splitlines() == [
+        "fused 2 of 2",
+        "function 'n' (overload 'one') > node #2 (output 'b'): fused, Mul, ReduceSum and "
+        "Sqrt",
+        "function 'n' (overload 'two') > node #1 (output 'b'): fused, Abs and ReduceSum",
+    ]
+    feeds = {"x": np.float32([3, -4])}
+    for after in (proto, fused, expand(fused)[0], convert_opset(fused, 13)):
+        got = run_model(after, feeds)
+        assert (got["y"], got["z"]) == (5, 7)
 
 
 def test_what_a_quantization_annotation_names_stays() -> None:

@@ -120,6 +120,7 @@ def _verified_lines(verified: dict[str, Any]) -> Iterator[str]:
     for name, noted in verified["outputs"].items():
         agree, of = noted["agree"], noted["of"]
         yield f"  output {name!r}: {agree} of {of} elements have the same bits"
-        if agree != of:
-            greatest = float(noted.get("greatest_difference", "inf"))
+        # Of integers and texts there is none.
+        if agree != of and "greatest_difference" in noted:
+            greatest = float(noted["greatest_difference"])
             yield f"    greatest difference {greatest:.2g} of the largest magnitude"

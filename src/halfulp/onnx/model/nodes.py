@@ -86,7 +86,9 @@ def label(node: NodeProto, index: int | None = None) -> str:
 
 def function_label(function: FunctionProto) -> str:
     """Name `function`."""
-    return f"function {shortened(function.name, _LONGEST_NAME)!r}"
+    overload = shortened(function.overload, _LONGEST_NAME)
+    which = f" (overload {overload!r})" if overload else ""
+    return f"function {shortened(function.name, _LONGEST_NAME)!r}{which}"
 
 
 def opset_of(scope: ModelProto | FunctionProto) -> int | None:

@@ -84,7 +84,7 @@ def fuse(
     -----
     Integer results keep their bits, but for ReduceL2, which in halfulp is the integer
     part of the exact root: nodes take the root of a sum that may have wrapped, rounded
-    by the cast. Results of floats may differ in the last bit, and are no longer
+    by the cast. Results of floats may differ in the last bits, and are no longer
     infinite or zero where only a square or a partial sum was out of range: halfulp
     rounds once, nodes round every square and every root.
 
