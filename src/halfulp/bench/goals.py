@@ -272,5 +272,5 @@ SESSION_GOALS = (
         "times the runtime's own",
         _to_peers(lambda row: row.nbytes >= _MIB),
     ),
-    Goal("small", 1.0, "times the runtime's own", _to_peers(_is_small)),
+    Goal("small", 0.95, "times the runtime's own", _to_peers(_is_small)),
 )
