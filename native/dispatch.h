@@ -12,7 +12,7 @@
 namespace halfulp {
 
 enum class Layout { rows, columns };
-enum class Method { narrow, plain, compensated, grid, residue };
+enum class Method { narrow, plain, compensated, units, residue };
 
 // Outputs of one call of a columns kernel, and scratch memory for each: whole rows of a
 // matrix are read at a stretch, while the lanes stay in the first two caches.
@@ -23,7 +23,9 @@ inline constexpr std::size_t kLaneBytes = 24;
 // nothing, whatever these hold, if they are fresh. Elements of a row lie side by side,
 // rows `row_stride` bytes apart. Layout::rows adds row i to enclosure i; Layout::columns adds
 // column j to enclosure j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
-// memory aligned to 64 bytes. Method::grid takes hi as given: each output's 2^(52 + g).
+// memory aligned to 64 bytes. Method::units sets hi and lo only:
+// a power of two that all elements are multiples of, at most kGreatestUnit, and the greatest
+// size of one; hi may be 0 instead.
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Enclosures& enclosures, bool fresh,
                           void* scratch);
@@ -91,6 +93,9 @@ struct Rounder {
   const char* name;
   bool (*function)(const Enclosures& enclosures, std::size_t n, void* results,
                    std::uint8_t* open);
+  // Rounds n values that are known: hi, if lo is 0, else between hi and the next number of
+  // binary64 in the direction of lo, nearer to hi.
+  void (*points)(const Enclosures& values, std::size_t n, void* results);
 };
 
 // The kernels of one instruction set, in the order of kernels/kernels.inc.

@@ -33,6 +33,9 @@ struct Enclosures {
 // Below this, underflow of the products of a kernel may show in the last bits of a sum.
 inline constexpr double kLeastDecidable = 0x1p-900;
 
+// The unit of elements that are all 0.
+inline constexpr double kGreatestUnit = 0x1p500;
+
 // Additions to one enclosure for which the factor 1 + 2^-10 holds.
 inline constexpr std::int64_t kMaxAdditions = std::int64_t{1} << 40;
 

@@ -23,6 +23,12 @@ struct Interval {
   double width;
 };
 
+// A number of binary64 next to a value, and one with the sign of what that is more.
+struct Point {
+  double nearest;
+  double rest;
+};
+
 // The non-negative integer of `size` 64-bit digits, least first, times 2^exponent.
 struct Digits {
   const std::uint64_t* digits;
@@ -109,8 +115,9 @@ inline std::uint64_t root_of(uint128 m) {
 // A finish is a struct of its own: its name, whether f is anything but the identity, whether
 // there is no f of no terms, and f of a sum of so many terms. `of` an interval around S is one
 // around f(S), with slack as it has; `near` is cheaper, and one up to 3u of it. `of` the digits
-// of S decides what is left open, ties too. `whole` makes a whole S, whose digits come least
-// first, f(S) rounded down.
+// of S decides what is left open, ties too. `of` a number s of binary64, the sum itself, is
+// f(s) rounded to nearest, and a number with the sign of what that leaves, 0 if nothing.
+// `whole` makes a whole S, whose digits come least first, f(S) rounded down.
 template <Finish finish>
 struct FinishOf;
 
@@ -122,6 +129,7 @@ struct FinishOf<Finish::none> {
   static Interval of(const Interval& sum, std::int64_t) { return sum; }
   static Interval near(const Interval& sum, std::int64_t) { return sum; }
   static Leading of(const Digits& sum, std::int64_t) { return leading_of(sum); }
+  static Point of(double sum, std::int64_t) { return {sum, 0}; }
   static void whole(std::uint64_t*, int, std::int64_t) {}
 };
 
@@ -157,6 +165,12 @@ struct FinishOf<Finish::mean> {
     Leading value = leading_of({three, 3, sum.exponent + 64 * (top - 2)});
     value.sticky = value.sticky || rest || any_of_first(sum.digits, top - 2);
     return value;
+  }
+
+  static Point of(double sum, std::int64_t terms) {
+    const auto n = static_cast<double>(terms);
+    const double q = sum / n;
+    return {q, rest_of_product(sum, q, n)};
   }
 
   static void whole(std::uint64_t* digits, int size, std::int64_t terms) {
@@ -215,6 +229,11 @@ struct FinishOf<Finish::root> {
     }
     const std::uint64_t root = root_of(m);  // at least 2^63
     return {root, exponent / 2, sticky || uint128{root} * root != m};
+  }
+
+  static Point of(double sum, std::int64_t) {
+    const double q = std::sqrt(sum);
+    return {q, rest_of_product(sum, q, q)};
   }
 
   // For at most three digits.

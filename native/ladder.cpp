@@ -13,11 +13,15 @@ constexpr std::int64_t kNearColumns = 16;
 constexpr std::int64_t kNearElements = 32;
 
 // Of so many terms, what may be zero after plain or compensated sums is summed exactly at once:
-// the grid that these ask for is too coarse for some element, mostly.
+// the places of elements spread too far for anything else, mostly.
+constexpr std::int64_t kManyPlain = 1 << 14;
+constexpr std::int64_t kManyCompensated = 1 << 13;
+// Of so many, if these places are known to.
 constexpr std::int64_t kManyTerms = 128;
-constexpr std::int64_t kManyCompensated = 8192;
 
 bool may_be_zero(const Interval& sum) { return std::abs(sum.s) < sum.width; }
+
+double power_of(double x, int degree) { return degree == 1 ? x : x * x; }
 
 // Instead of kOpen, for the while: see resolve_zeros.
 constexpr int kLater = 1;
@@ -88,7 +92,7 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
     } else if (results_.of_tile(*rounder_, workspace.sums, terms_of(workspace), n, results,
                                 workspace.open)) {
       for_each_open(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
-        refine(method_, input, begin, end, workspace);
+        refine(method_, false, input, begin, end, workspace);
       });
     }
   }
@@ -116,58 +120,109 @@ Terms Ladder::terms_of(const Workspace& workspace) const {
   return {terms_, counts_ ? workspace.counts : nullptr};
 }
 
-// Decides the open outputs of begin..end, whose sums `method` made: by closer rounding, by the
-// grid that their elements lie on (ties do not end in any other way), by a better method, and
-// in the end exactly.
-void Ladder::refine(Method method, Place input, std::int64_t begin, std::int64_t end,
-                    Workspace& workspace) const {
-  const TermFacts& term = facts_of(request_.term);
-  decide(method, begin, end, workspace, [](std::int64_t) { return 0.0; });
+// Decides the open outputs of begin..end, whose sums `method` made: by the unit that their
+// elements are multiples of (ties do not end in any other way), by closer rounding, by a better
+// method, and in the end exactly. Units are `measured` once.
+void Ladder::refine(Method method, bool measured, Place input, std::int64_t begin,
+                    std::int64_t end, Workspace& workspace) const {
+  const bool may_cancel = facts_of(request_.term).is_signed && method != Method::narrow;
   const bool plain = method == Method::plain;
-  const bool has_many = terms_ >= (plain ? kManyTerms : kManyCompensated);
-  if (term.is_signed && has_many && method != Method::narrow) {
-    resolve_zeros(input, begin, end, workspace);
+  if (may_cancel && terms_ >= (plain ? kManyPlain : kManyCompensated)) {
+    resolve_zeros(false, input, begin, end, workspace);
+  }
+  measured = measured || measure(input, begin, end, workspace);
+  if (measured) take_exact(method, begin, end, workspace);
+  decide(method, measured, begin, end, workspace);
+  if (may_cancel && plain && terms_ >= kManyTerms) {
+    resolve_zeros(measured, input, begin, end, workspace);
   }
 
   const Enclosures& sums = workspace.sums;
-  const Enclosures grids = workspace.grids + begin;
-  const bool has_grid = method != Method::narrow;
-  bool any = false;
-  std::fill_n(grids.hi, end - begin, 0.0);
-  for (std::int64_t i = begin; i < end; ++i) {
-    if (!workspace.open[i] || !has_grid) continue;
-    const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
-    int& g = workspace.exponents[i];
-    if (grid_of(term, sum, &g)) {
-      workspace.grids.hi[i] = std::ldexp(1.0, 52 + g);
-      any = true;
-    }
-  }
-  if (any) {
-    sums_.sum(Method::grid, input + begin * kept_.input, end - begin, grids, workspace);
-    decide(method, begin, end, workspace, [&](std::int64_t i) {
-      const bool fits = workspace.grids.hi[i] > 0 && workspace.grids.residue[i] == 0;
-      return fits ? std::ldexp(1.0, term.degree * workspace.exponents[i]) : 0.0;
-    });
-  }
-
   for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
     if (method == Method::compensated) return resolve_open(input, from, to, workspace);
     const Method better = method == Method::narrow ? Method::plain : Method::compensated;
     sums_.sum(better, input + from * kept_.input, to - from, sums + from, workspace);
-    refine(better, input, from, to, workspace);
+    refine(better, measured, input, from, to, workspace);
   });
 }
 
+// Finds the units of the elements of outputs begin..end, and their greatest sizes, unless no
+// sum is finite that is open.
+bool Ladder::measure(Place input, std::int64_t begin, std::int64_t end,
+                     Workspace& workspace) const {
+  bool any = false;
+  for (std::int64_t i = begin; i < end && !any; ++i) {
+    any = workspace.open[i] == kOpen && std::isfinite(workspace.sums.hi[i]);
+  }
+  if (any) {
+    sums_.sum(Method::units, input + begin * kept_.input, end - begin, workspace.units + begin,
+              workspace);
+  }
+  return any;
+}
+
+// Whether the sum of any of the terms of output i is at most `bits`, a power of two, times what
+// all of them are multiples of. Sums of terms that are not negative are at most that of all.
+bool Ladder::fits(std::int64_t i, double bits, const Workspace& workspace) const {
+  const TermFacts& term = facts_of(request_.term);
+  const double unit = power_of(workspace.units.hi[i], term.degree);
+  const double most = power_of(workspace.units.lo[i], term.degree);
+  const double all = term.is_signed ? static_cast<double>(terms_) * most
+                                    : workspace.sums.hi[i] + workspace.sums.lo[i];
+  return all * (1 + 0x1p-9) <= bits * unit && most < 0x1p1000;
+}
+
+// Decides the open outputs of begin..end whose terms `method` adds without an error.
+void Ladder::take_exact(Method method, std::int64_t begin, std::int64_t end,
+                        Workspace& workspace) const {
+  constexpr std::int64_t kFew = 64;
+  double exact[kFew + kPadding] = {};
+  std::int64_t terms[kFew], place[kFew];
+  std::byte results[(kFew + kPadding) * sizeof(std::uint64_t)];
+  const bool narrow = method == Method::narrow;
+  const double bits = narrow ? 0x1p24 : 0x1p53;
+  // Of the numbers that are added none is subnormal.
+  const double least = narrow ? 0x1p-126 : kLeastDecidable;
+  const int degree = facts_of(request_.term).degree;
+  const std::int64_t bytes = output_format_.bytes;
+  const Enclosures& sums = workspace.sums;
+  const Terms counts = terms_of(workspace);
+  std::int64_t n = 0;
+  const auto flush = [&] {
+    results_.of_points(*rounder_, exact, terms, n, results);
+    for (std::int64_t j = 0; j < n; ++j) {
+      std::memcpy(reinterpret_cast<std::byte*>(workspace.results) + place[j] * bytes,
+                  results + j * bytes, bytes);
+      workspace.open[place[j]] = false;
+    }
+    n = 0;
+  };
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (workspace.open[i] != kOpen || !fits(i, bits, workspace)) continue;
+    const double sum = sums.hi[i] + sums.lo[i];
+    // Neither the mean of nothing nor what is too large for a finish.
+    if (!(power_of(workspace.units.hi[i], degree) >= least && std::abs(sum) < 0x1p900 &&
+          counts[i] > 0)) {
+      continue;
+    }
+    exact[n] = sum;
+    terms[n] = counts[i];
+    place[n] = i;
+    if (++n == kFew) flush();
+  }
+  if (n > 0) flush();
+}
+
 // Sums exactly the open outputs of begin..end that may be zero, for all that is known of them.
-// Most are, or as near as no better enclosure tells.
-void Ladder::resolve_zeros(Place input, std::int64_t begin, std::int64_t end,
+// Most are, or as near as no better enclosure tells; but where terms are known not to spread
+// far, compensated sums do.
+void Ladder::resolve_zeros(bool measured, Place input, std::int64_t begin, std::int64_t end,
                            Workspace& workspace) const {
   const Enclosures& sums = workspace.sums;
   for (std::int64_t i = begin; i < end; ++i) {
     if (!workspace.open[i]) continue;
     const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
-    if (may_be_zero(sum)) continue;
+    if (may_be_zero(sum) && !(measured && fits(i, 0x1p80, workspace))) continue;
     workspace.open[i] = kLater;
   }
   for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
@@ -238,20 +293,21 @@ void Ladder::check(const std::uint64_t* digits, int size, std::int64_t terms,
   if (!results_.holds(whole)) throw SumOverflow{{whole[0], whole[1], whole[2]}, i};
 }
 
-// Decides those open outputs of begin..end whose enclosures do, given powers of
-// two that their sums are multiples of, or 0 for none.
-template <class Unit>
-void Ladder::decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
-                    Unit unit) const {
+// Decides those open outputs of begin..end whose enclosures do, with the units of their
+// elements if these were measured.
+void Ladder::decide(Method method, bool measured, std::int64_t begin, std::int64_t end,
+                    Workspace& workspace) const {
   const Enclosures& sums = workspace.sums;
   const bool infinite_is_final =
       request_.input_type != Type::float64 &&
       !(method == Method::narrow && request_.input_type == Type::bfloat16);
+  const int degree = facts_of(request_.term).degree;
   for (std::int64_t i = begin; i < end; ++i) {
+    if (!workspace.open[i]) continue;
     std::uint64_t bits;
-    if (workspace.open[i] &&
-        results_.decide(sums.hi[i], sums.lo[i], sums.bound[i], terms_of(workspace)[i],
-                        infinite_is_final, unit(i), &bits)) {
+    const double unit = measured ? power_of(workspace.units.hi[i], degree) : 0;
+    if (results_.decide(sums.hi[i], sums.lo[i], sums.bound[i], terms_of(workspace)[i],
+                        infinite_is_final, unit >= 0x1p-1000 ? unit : 0, &bits)) {
       set_result(workspace, i, bits);
       workspace.open[i] = false;
     }

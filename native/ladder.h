@@ -38,18 +38,21 @@ class Ladder {
   Terms terms_of(const Workspace& workspace) const;
   void sum_exactly(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
   void take_residues(std::int64_t n, Workspace& workspace) const;
-  void refine(Method method, Place input, std::int64_t begin, std::int64_t end,
+  void refine(Method method, bool measured, Place input, std::int64_t begin, std::int64_t end,
               Workspace& workspace) const;
-  template <class Unit>
-  void decide(Method method, std::int64_t begin, std::int64_t end, Workspace& workspace,
-              Unit unit) const;
+  bool measure(Place input, std::int64_t begin, std::int64_t end, Workspace& workspace) const;
+  bool fits(std::int64_t i, double bits, const Workspace& workspace) const;
+  void take_exact(Method method, std::int64_t begin, std::int64_t end,
+                  Workspace& workspace) const;
+  void decide(Method method, bool measured, std::int64_t begin, std::int64_t end,
+              Workspace& workspace) const;
   bool needs_whole_sums() const;
   void resolve_open(Place input, std::int64_t begin, std::int64_t end,
                     Workspace& workspace) const;
   void round_exact(const std::uint64_t* digits, int size, std::int64_t from, std::int64_t n,
                    Workspace& workspace) const;
   void check(const std::uint64_t* digits, int size, std::int64_t terms, std::int64_t i) const;
-  void resolve_zeros(Place input, std::int64_t begin, std::int64_t end,
+  void resolve_zeros(bool measured, Place input, std::int64_t begin, std::int64_t end,
                      Workspace& workspace) const;
   bool residues_are_sums(std::int64_t memory_bytes) const;
   template <class F>

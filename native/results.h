@@ -1,5 +1,5 @@
 // From sums to results: the finish, and then the one rounding. Knows no kernel. Proved in
-// docs/exactness.md#rounding-both-ends, #finishes and #ties.
+// docs/exactness.md#rounding-both-ends, #finishes and #which-multiple.
 // May include dispatch.h, enclosure.h, exact_sum.h, finish.h, formats.h, rounding.h and terms.h
 // only.
 #pragma once
@@ -27,20 +27,6 @@ inline Interval interval_of(double hi, double lo, double bound) {
   const double z = s - hi;
   const double t = (hi - (s - z)) + (lo - z);
   return {s, t, bound * (1 + 0x1p-9) + std::abs(s) * 0x1p-100};
-}
-
-// A sum known to be a multiple of 2^dg, of elements that are multiples of 2^g and terms of
-// degree d, is known exactly if the enclosure holds one such multiple only. Returns the least
-// g for which it does; false if there is none.
-inline bool grid_of(const TermFacts& term, const Interval& sum, int* g) {
-  const bool usual = term.is_signed ? sum.width >= kLeastDecidable && sum.width < 0x1p900
-                                    : sum.s >= kLeastDecidable && sum.s < 0x1p1000;
-  const bool zeros = !term.is_signed && sum.s == 0 && sum.width > 0 && sum.width < 0x1p-900;
-  if (!(usual || zeros)) return false;
-  // 2^dg > 2 * width
-  const int twice = std::ilogb(sum.width) + 2;
-  *g = term.degree == 1 ? twice : (twice + 1) >> 1;
-  return true;
 }
 
 // The number of terms of each sum: the same of all, or of each its own.
@@ -218,6 +204,25 @@ class Results {
                                   open + i);
         }
         return any;
+      }
+    });
+  }
+
+  // Sets the results of n sums that are numbers of binary64, without error: as of_tile, but of
+  // any that is not 0, or the mean of nothing.
+  void of_points(const Rounder& rounder, const double* sums, const std::int64_t* terms,
+                 std::int64_t n, std::byte* results) const {
+    with_finish(finish_, [&](auto finish) {
+      constexpr std::int64_t kFew = 64;
+      double nearest[kFew], rest[kFew];
+      for (std::int64_t i = 0; i < n; i += kFew) {
+        const std::int64_t few = std::min(kFew, n - i);
+        for (std::int64_t j = 0; j < few; ++j) {
+          const Point point = finish.of(sums[i + j], terms[i + j]);
+          nearest[j] = point.nearest;
+          rest[j] = point.rest;
+        }
+        rounder.points({nearest, rest, nullptr, nullptr}, few, results + i * format_.bytes);
       }
     });
   }

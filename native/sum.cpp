@@ -19,8 +19,11 @@ constexpr Cut kColumnsCut = {2048, kCopiedColumns};
 // Adds sum j of `more` to sum i.
 void join(Method method, const Enclosures& sums, std::int64_t i, const Enclosures& more,
           std::int64_t j) {
-  if (method == Method::residue || method == Method::grid) {
+  if (method == Method::residue) {
     sums.residue[i] += more.residue[j];
+  } else if (method == Method::units) {
+    sums.hi[i] = std::min(sums.hi[i], more.hi[j]);
+    sums.lo[i] = std::max(more.lo[j], sums.lo[i]);
   } else {
     accumulate(sums.hi[i], sums.lo[i], sums.bound[i], more.hi[j], more.lo[j], more.bound[j]);
   }
@@ -46,7 +49,6 @@ void TileSums::sum_parts(Method method, Place input, std::int64_t n,
   std::mutex mutex;  // guards sums
   schedule_.for_each_part([&](const Part& part, std::size_t worker) {
     Workspace& own = *parts_[worker];
-    if (method == Method::grid) std::copy_n(sums.hi, n, own.sums.hi);
     sum_part(method, part.reduced, input + part.input, n, own.sums, own);
     const std::lock_guard<std::mutex> guard(mutex);
     for (std::int64_t i = 0; i < n; ++i) join(method, sums, i, own.sums, i);
@@ -124,11 +126,6 @@ void TileSums::add_reshaped(Method method, Function kernel, const Matrix& matrix
                             const Enclosures& sums, bool fresh, Workspace& workspace) const {
   const Reshaped reshaped = reader_.reshape(matrix);
   Workspace& own = workspace.reshaped();
-  if (method == Method::grid) {
-    for (std::int64_t j = 0; j < reshaped.wide.columns; ++j) {
-      own.sums.hi[j] = sums.hi[j % matrix.columns];
-    }
-  }
   add_matrix(kernel, reshaped.wide, own.sums, true, own);
   if (fresh) clear(method, sums, matrix.columns);
   for (std::int64_t j = 0; j < reshaped.wide.columns; ++j) {

@@ -18,8 +18,12 @@ namespace halfulp {
 
 // Makes `sums` those of no terms.
 inline void clear(Method method, const Enclosures& sums, std::int64_t n) {
+  if (method == Method::units) {
+    std::fill_n(sums.hi, n, kGreatestUnit);
+    std::fill_n(sums.lo, n, 0.0);
+    return;
+  }
   std::fill_n(sums.residue, n, 0);
-  if (method == Method::grid) return;
   for (double* array : {sums.hi, sums.lo, sums.bound}) std::fill_n(array, n, 0.0);
 }
 

@@ -73,12 +73,12 @@ class Workspace {
     take(sums.lo);
     take(sums.bound);
     take(sums.residue);
-    take(grids.hi);
-    take(grids.residue);
-    grids.lo = grids.bound = grids.hi;  // not used, but pointers to add to
+    take(units.hi);
+    take(units.lo);
+    units.bound = units.hi;  // not used, but pointers to add to
+    units.residue = sums.residue;
     take(results);
     if (needs.counts) take(counts);
-    take(exponents);
     take(open);
   }
 
@@ -99,15 +99,14 @@ class Workspace {
 
   Pace pace;
   Enclosures sums;
-  Enclosures grids;
+  Enclosures units;                 // of elements, and their greatest size: see Method::units
   std::uint64_t* results;           // of the output's type, side by side
   std::uint64_t* counts = nullptr;  // elements that count, if needed
-  int* exponents;                   // g of a grid 2^g, of open outputs
   std::uint8_t* open;
   Limbs limbs;  // instead of all these if it adds, or beside them: see exact_columns
 
  private:
-  static constexpr std::int64_t kBytes = 7 * sizeof(double) + sizeof(int) + 1;
+  static constexpr std::int64_t kBytes = 7 * sizeof(double) + 1;
   static constexpr std::int64_t kCountBytes = sizeof(std::uint64_t);
   static constexpr std::int64_t kExactBytes =
       kMostLimbs * sizeof(std::int64_t) + sizeof(std::int32_t);

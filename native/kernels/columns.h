@@ -132,42 +132,5 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
   }
 }
 
-// Method::grid: on entry hi holds each output's 2^(52 + g).
-template <Type type>
-struct TestColumns {
-  struct Lane : Misfits {
-    Vector lift{};
-  };
-  static constexpr std::size_t kRowsPerPass = 8;
-  static constexpr std::size_t kColumns = kWidth;
-  static constexpr std::size_t kLanesPerGroup = 1;
-
-  template <class Get>
-  static void add(Lane* lanes, bool, std::size_t rows, Get get) {
-    Lane lane = *lanes;
-    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)), lane.lift);
-    *lanes = lane;
-  }
-};
-
-template <Type type>
-void test_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                  std::size_t columns, const Enclosures& enclosures, bool fresh,
-                  void* scratch) {
-  using Test = TestColumns<type>;
-  auto* lanes = static_cast<typename Test::Lane*>(scratch);
-  for (std::size_t j = 0; j < columns; j += kWidth) {
-    lanes[j / kWidth] = {};
-    for (std::size_t i = 0; i < kWidth && j + i < columns; ++i) {
-      lanes[j / kWidth].lift[i] = enclosures.hi[j + i];
-    }
-  }
-  pass_all<type, Test>(data, row_stride, rows, columns, false, lanes);
-  for (std::size_t j = 0; j < columns; ++j) {
-    const bool misfit = lanes[j / kWidth].count[j % kWidth] != 0;
-    enclosures.residue[j] = misfit + (fresh ? 0 : enclosures.residue[j]);
-  }
-}
-
 }  // namespace
 }  // namespace halfulp

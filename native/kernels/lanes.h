@@ -157,17 +157,6 @@ struct Binary32 : Mass<Narrow, TermOf<term>::kIsSigned> {
   Plain<term> high() const { return {this->widen_mass(&widen_high), widen_high(s)}; }
 };
 
-// Counts elements that are not multiples of 2^g, those that adding and subtracting `lift`,
-// 2^(52 + g), changes; larger ones are always. Proved in docs/exactness.md#ties.
-struct Misfits {
-  Vector count{};
-
-  void step(Vector x, Vector lift) {
-    const Vector least = least_of(size_of(x), lift);
-    count = (least + lift) - lift == least ? count : count + 1.0;
-  }
-};
-
 template <Type type>
 const Bits<type>* row_of(const std::byte* data, std::ptrdiff_t row_stride, std::size_t row) {
   return reinterpret_cast<const Bits<type>*>(data +

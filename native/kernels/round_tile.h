@@ -94,5 +94,39 @@ bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
   return result;
 }
 
+// The number of binary64 that is odd, of those next to hi + lo, or hi if lo is 0: it rounds to
+// any format of at most 51 bits as that does. Proved in docs/exactness.md#sums-known-exactly.
+inline Vector to_odd(Vector hi, Vector lo) {
+  const Mask between = (Mask)(lo != 0.0);
+  const Mask nearer_0 = (Mask)(lo < 0.0) ^ (Mask)(hi < 0.0);
+  return (Vector)(((Mask)hi + (nearer_0 & between)) | (between & 1));
+}
+
+// Sets results[i] to a value that is known, rounded to `type`: see Rounder.
+template <Type type>
+void round_points(const Enclosures& values, std::size_t n, void* results) {
+  auto* outputs = static_cast<Bits<type>*>(results);
+  for (std::size_t i = 0; i < n; i += kWidth) {
+    const Vector hi = load_vector<Vector>(values.hi + i);
+    if constexpr (type == Type::float64) {
+      store_vector(outputs + i, hi);
+    } else {
+      const Vector odd = to_odd(hi, load_vector<Vector>(values.lo + i));
+      const HalfNarrow narrow = __builtin_convertvector(odd, HalfNarrow);
+      if constexpr (type == Type::float32) {
+        store_vector(outputs + i, narrow);
+      } else {
+        // The same again: the number of binary32 that is odd.
+        const Vector wide = widen(narrow);
+        const Mask between = (Mask)(wide != odd);
+        const Mask nearer_0 = (Mask)(size_of(wide) > size_of(odd));
+        const HalfMask bits = ((HalfMask)narrow + __builtin_convertvector(nearer_0, HalfMask)) |
+                              __builtin_convertvector(between & 1, HalfMask);
+        store_vector(outputs + i, round_to_half<type>((HalfNarrow)bits));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace halfulp

@@ -351,28 +351,5 @@ void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size
       });
 }
 
-// Method::grid: on entry hi holds each output's 2^(52 + g).
-template <Type type>
-void test_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-               std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    const Vector lift = Vector{} + enclosures.hi[row];
-    const Bits<type>* x = row_of<type>(data, row_stride, row);
-    std::size_t n = columns;
-    Misfits counts[4];
-    for (; n >= 4 * kWidth; n -= 4 * kWidth, x += 4 * kWidth) {
-      for (std::size_t i = 0; i < 4; ++i) {
-        counts[i].step(load<type>(x + i * kWidth), lift);
-      }
-    }
-    for (; n >= kWidth; n -= kWidth, x += kWidth) counts[0].step(load<type>(x), lift);
-    if (n > 0) counts[0].step(load_first<type>(x, n), lift);
-    if (fresh) enclosures.residue[row] = 0;
-    Vector all{};
-    for (const Misfits& misfits : counts) all += misfits.count;
-    for (std::size_t i = 0; i < kWidth; ++i) enclosures.residue[row] += all[i] != 0;
-  }
-}
-
 }  // namespace
 }  // namespace halfulp

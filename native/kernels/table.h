@@ -1,7 +1,7 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h and
-// rows.h only. Internal linkage: see simd.h.
+// May include columns.h, dispatch.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h,
+// rows.h and units.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include <type_traits>
@@ -13,6 +13,7 @@
 #include "integers.h"
 #include "round_tile.h"
 #include "rows.h"
+#include "units.h"
 
 namespace halfulp {
 namespace {
@@ -22,8 +23,8 @@ constexpr Function function_of() {
   constexpr bool rows = layout == Layout::rows;
   if constexpr (method == Method::residue) {
     return rows ? &residue_rows<term, type> : &residue_columns<term, type>;
-  } else if constexpr (method == Method::grid) {
-    return rows ? &test_rows<type> : &test_columns<type>;
+  } else if constexpr (method == Method::units) {
+    return rows ? &units_of_rows<type> : &units_of_columns<type>;
   } else if constexpr (method == Method::narrow) {
     return rows ? &sum_rows_narrow<term, type>
                 : &sum_columns<type, SumColumnsNarrow<term, type>>;
@@ -84,7 +85,8 @@ constexpr ExactKernel kExactKernels[] = {
 #define EXACT(term, layout, type)
 
 #undef ROUNDER
-#define ROUNDER(type) {Type::type, "round_" #type, &round_tile<Type::type>},
+#define ROUNDER(type) \
+  {Type::type, "round_" #type, &round_tile<Type::type>, &round_points<Type::type>},
 constexpr Rounder kRounders[] = {
 #include "kernels.inc"
 };

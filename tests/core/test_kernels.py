@@ -45,7 +45,7 @@ def test_the_table_has_each_method_for_the_types_whose_bounds_allow_it() -> None
         ],
         "plain": [t for t in ELEMENT_TYPES if t.kind == "float"],
         "compensated": [t for t in ELEMENT_TYPES if t.kind == "float"],
-        "grid": [t for t in ELEMENT_TYPES if t.kind == "float"],
+        "units": [t for t in ELEMENT_TYPES if t.kind == "float"],
         "residue": [t for t in ELEMENT_TYPES if t.kind == "integer"],
     }
     kernels = [
@@ -63,7 +63,7 @@ def test_the_table_has_each_method_for_the_types_whose_bounds_allow_it() -> None
         (t, lay, e.numpy_name) for t in TERMS for lay in LAYOUTS for e in ELEMENT_TYPES
     ]
     assert sorted(in_table("EXACT")) == sorted(every)
-    assert in_table("ROUNDER") == [(t.numpy_name,) for t in wanted["grid"]]
+    assert in_table("ROUNDER") == [(t.numpy_name,) for t in wanted["units"]]
 
 
 def test_no_instruction_set_has_a_kernel_of_its_own() -> None:

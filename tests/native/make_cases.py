@@ -19,6 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
+import known_rows
 import signed_rows
 from adversarial import hard
 from halfulp.conformance.bits import bits, from_bits
@@ -159,6 +160,24 @@ def write_finished(
             write_case(file, np.zeros((3, 0), dtype), 1, to, term, finish)
 
 
+def write_known(
+    file: BinaryIO, rng: np.random.Generator, term: Term, finish: Finish
+) -> None:
+    """Write what may be known exactly: ties, and what is next to them."""
+    for dtype in FLOATS:
+        for to in FLOATS:
+            if dtype == np.float16 and to == np.float64:
+                continue  # whose midpoints are no sums of these
+            for n in (16, 70):
+                x = known_rows.known_sums(rng, dtype, to, term, finish, (12, n))
+                write_case(file, x, 1, to, term, finish)
+                write_case(file, np.asfortranarray(x), 1, to, term, finish)
+        # Rows of several blocks.
+        x = known_rows.known_sums(rng, dtype, dtype, term, finish, (3, 5000))
+        write_case(file, x, 1, dtype, term, finish)
+        write_case(file, np.asfortranarray(x), 1, dtype, term, finish)
+
+
 def main() -> None:
     """Write all cases."""
     seed = int(os.environ.get("HALFULP_SEED") or secrets.randbits(32))
@@ -170,6 +189,7 @@ def main() -> None:
             for finish in FINISHES:
                 if (term, finish) != ("value", "root"):  # of what may be below 0
                     write_finished(file, rng, term, finish)
+                    write_known(file, rng, term, finish)
         write_signed(file, rng)
 
 
