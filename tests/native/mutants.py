@@ -143,7 +143,8 @@ MUTANTS = [
     M("kernels/round_tile.h", "__builtin_convertvector(between & 1, HalfMask);",
       "HalfMask{};", "half types are rounded twice"),
     M("kernels/round_tile.h",
-      "(HalfMask)narrow + __builtin_convertvector(nearer_0, HalfMask)", "(HalfMask)narrow", "half types are rounded up before they are rounded"),
+      "(HalfMask)narrow + __builtin_convertvector(nearer_0, HalfMask)",
+      "(HalfMask)narrow", "half types are rounded up before they are rounded"),
     # Exact sums.
     M("finish.h", "sticky = next << zeros != 0;", "sticky = false;",
       "the second digit of an exact sum does not break ties"),
