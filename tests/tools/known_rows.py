@@ -59,7 +59,10 @@ def _row(
         total += int(rng.integers(-1, 2))
         parts = _parts(total, precision, 2 if term == "square" else 1)
         if term == "value" and rng.random() < 0.5:
-            pair = int(rng.integers(2 ** min(precision, 30)))
+            # What cancels may have more bits than the sum.
+            pair = int(rng.integers(2 ** min(precision, 30))) << int(
+                rng.choice([0, 40, 80])
+            )
             parts += [pair, -pair]
         elif term != "value":
             parts = [int(rng.choice([-1, 1])) * part for part in parts]
