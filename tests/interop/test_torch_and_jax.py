@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import halfulp
 from halfulp.arrays import as_array
 from halfulp.element_types import ELEMENT_TYPES
+from halfulp.reductions import Reduction
+from oracle import assert_same_bits, expected_of, function_of
+from rows import by_row
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 
-TYPES = [t.numpy_name for t in ELEMENT_TYPES]
+BY_NAME = {t.numpy_name: t for t in ELEMENT_TYPES}
+TYPES = [*BY_NAME]
 VALUES = np.arange(24).reshape(2, 3, 4)
 SQUARES = (VALUES**2).sum(axis=1)
 
@@ -32,23 +35,26 @@ def _jax(name: str) -> Any:
     return jax.numpy.asarray(VALUES, dtype=name)
 
 
+def _same(tensor: Any, want: np.ndarray) -> None:
+    assert isinstance(tensor, torch.Tensor)
+    assert str(tensor.dtype) == f"torch.{want.dtype.name}"
+    assert torch.equal(tensor, torch.from_numpy(want.astype("f8")).to(tensor.dtype))
+
+
 @pytest.mark.parametrize("name", TYPES)
-def test_a_tensor_gives_a_tensor_of_its_type(name: str) -> None:
-    x = _tensor(name)
-    result = halfulp.sum_square(x, 1)
-    assert isinstance(result, torch.Tensor)
-    of_sums = {"int32": torch.int64, "uint32": torch.uint64}.get(name, x.dtype)
-    assert result.dtype == of_sums
-    want = torch.from_numpy(SQUARES).to(x.dtype)
-    assert torch.equal(result, want.to(of_sums))
-    assert torch.equal(halfulp.reduce_sum_square(x, [1], keepdims=0), want)
+@by_row
+def test_a_tensor_gives_a_tensor_of_its_type(row: Reduction, name: str) -> None:
+    x, same = _tensor(name), VALUES.astype(BY_NAME[name].dtype)
+    _same(function_of(row)(x, 1), expected_of(row, same, 1))
+    by_onnx = getattr(halfulp, row.onnx_name)
+    _same(by_onnx(x, [1], keepdims=0), expected_of(row, same, 1, same.dtype))
 
 
-def test_masks_may_be_tensors() -> None:
-    x = _tensor("float32")
-    result = halfulp.sum_square(x, (0, 1), where=x > 1)
-    assert isinstance(result, torch.Tensor)
-    assert torch.equal(result, torch.where(x > 1, x * x, 0).sum((0, 1)))
+@by_row
+def test_masks_may_be_tensors(row: Reduction) -> None:
+    x, same = _tensor("float32"), VALUES.astype("f4")
+    result = function_of(row)(x, (0, 1), where=x > 1)
+    _same(result, expected_of(row, same, (0, 1), where=same > 1))
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -93,11 +99,9 @@ def test_axes_may_be_a_tensor() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_jax_array_gives_a_jax_array_of_its_type(name: str) -> None:
-    x = _jax(name)
-    result = halfulp.sum_square(x, 1)
+@by_row
+def test_a_jax_array_gives_a_jax_array_of_its_type(row: Reduction, name: str) -> None:
+    x, same = _jax(name), VALUES.astype(BY_NAME[name].dtype)
+    result = function_of(row)(x, 1)
     assert isinstance(result, jax.Array)
-    wide = {"int32": "int64", "uint32": "uint64"}.get(name, name)
-    assert result.dtype == wide
-    dtype = ml_dtypes.bfloat16 if name == "bfloat16" else wide
-    assert np.array_equal(np.asarray(result), SQUARES.astype(dtype))
+    assert_same_bits(np.asarray(result), expected_of(row, same, 1))
