@@ -75,6 +75,8 @@ def norm_of(ord: object) -> Reduction:
     ArgumentError
         If there is none.
     """
+    if type(ord) is int and ord in _NORMS:  # most calls, in a tenth of the time
+        return _NORMS[ord]
     row: Reduction | None = None
     if not isinstance(ord, bool):
         with suppress(TypeError):  # of what is not hashable
