@@ -15,6 +15,7 @@ import math
 import re
 import sys
 import textwrap
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,12 @@ def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str
     return table(["input", *names, "halfulp", *more], texts)
 
 
+def listed(words: Iterable[str]) -> str:
+    """Words with commas, and the last with an "and"."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def speed_claim(benchmark: Benchmark, page: str) -> str:
     """How fast halfulp is, in words that the speed page shows the figures of."""
     one = [row for row in benchmark.rows if row.times and row.threads == 1]
@@ -155,15 +162,14 @@ def speed_claim(benchmark: Benchmark, page: str) -> str:
     ratios = [row.ratio_to(row.peers[0]) for row in compared]
     ways = [*chain.from_iterable(benchmark.settings["peers"].values())]
     names = dict.fromkeys(name.split(".")[0] for name in ways if name not in EXACT)
-    *first, last = names
     measured = dict.fromkeys(f"`{row.reduction}`" for row in benchmark.rows)
     text = (
-        f"Speed, of {' and '.join(measured)}, is measured against that of `numpy.vdot` "
+        f"Speed, of {listed(measured)}, is measured against that of `numpy.vdot` "
         f"reading memory: one thread reduces long rows at {of(*LONG_ROWS)} times that, "
         f"along other axes at "
         f"{of(*OTHER_AXES)}, 16 elements to a result at {of(*SHORT_SUMS)}. Of "
         f"{len(ratios)} reductions of 8 MiB or more, {sum(r >= 1 for r in ratios)} are "
-        f"at least as fast as in the fastest of {', '.join(first)} and {last}, the worst "
+        f"at least as fast as in the fastest of {listed(names)}, the worst "
         f"at {min(ratios):.2f} times its speed: [all figures]({page})."
     )
     return wrapped(text)
