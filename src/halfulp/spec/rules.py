@@ -78,9 +78,11 @@ def norm_of(ord: object) -> Reduction:
     if type(ord) is int and ord in _NORMS:  # most calls, in a tenth of the time
         return _NORMS[ord]
     row: Reduction | None = None
-    if not isinstance(ord, bool):
-        with suppress(TypeError):  # of what is not hashable
+    try:
+        if not isinstance(ord, bool):
             row = _NORMS.get(ord)  # type: ignore[call-overload]
+    except TypeError:  # of what is not hashable
+        pass
     if row is None:
         allowed = ", ".join(str(each) for each in _NORMS)
         raise ArgumentError(f"ord is {shown(ord)}; allowed: {allowed}")
@@ -165,6 +167,8 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     AxesError
         As `normalize_axes`.
     """
+    if type(axis) is int and -rank <= axis < rank:  # as in most calls
+        return (axis % rank,)
     if axis is None:
         return tuple(range(rank))
     alone = isinstance(axis, int) or not is_sequence_of_axes(axis)
