@@ -17,7 +17,7 @@ enum class Method { narrow, plain, compensated, units, residue };
 // Outputs of one call of a columns kernel, and scratch memory for each: whole rows of a
 // matrix are read at a stretch, while the lanes stay in the first two caches.
 inline constexpr std::size_t kTile = 4096;
-inline constexpr std::size_t kLaneBytes = 24;
+inline constexpr std::size_t kLaneBytes = 40;
 
 // Adds the terms of a matrix of `rows` x `columns` elements, at least one, to enclosures; to
 // nothing, whatever these hold, if they are fresh. Elements of a row lie side by side,

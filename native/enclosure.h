@@ -41,22 +41,28 @@ inline constexpr std::int64_t kMaxAdditions = std::int64_t{1} << 40;
 
 namespace {
 
+// s + r = a + b exactly (Knuth's TwoSum), of numbers or vectors.
+template <class V>
+inline V two_sum(V a, V b, V& r) {
+  const V s = a + b;
+  const V z = s - a;
+  r = (a - (s - z)) + (b - z);
+  return s;
+}
+
 // Adds a sum s + c known to within `bound` to one enclosure or to a vector of them.
 //
-// TwoSum (Knuth) gives hi' + r = hi + s exactly. The two additions into lo each err by at
-// most u times their result. The bounds themselves are computed in binary64: each call
-// loses at most 4u of them relatively, which 1 + 2^-10 covers for kMaxAdditions calls.
+// hi' + r = hi + s exactly. What the two additions into lo err by is known exactly too, so that
+// a bound of 0 stays 0 while both numbers hold all of the sum. The bounds themselves are
+// computed in binary64: each call loses at most 4u of them relatively, which 1 + 2^-10 covers
+// for kMaxAdditions calls.
 template <class V>
 inline void accumulate(V& hi, V& lo, V& total, V s, V c, V bound) {
-  const V sum = hi + s;
-  const V z = sum - hi;
-  const V r = (hi - (sum - z)) + (s - z);
-  const V lo1 = lo + c;
-  const V lo2 = lo1 + r;
-  const V size = (lo1 < 0.0 ? -lo1 : lo1) + (lo2 < 0.0 ? -lo2 : lo2);
-  hi = sum;
-  lo = lo2;
-  total += bound + kU * size;
+  V r, lost, more;
+  hi = two_sum(hi, s, r);
+  lo = two_sum(lo, c, lost);
+  lo = two_sum(lo, r, more);
+  total += bound + ((lost < 0.0 ? -lost : lost) + (more < 0.0 ? -more : more));
 }
 
 }  // namespace

@@ -26,23 +26,12 @@ double power_of(double x, int degree) { return degree == 1 ? x : x * x; }
 // Instead of kOpen, for the while: see resolve_zeros.
 constexpr int kLater = 1;
 
-// Whether binary32 leaves many columns of signed sums open, each of which takes columns near it
-// with it. Of n terms at random the sum is some sqrt(n) terms in size and its bound n * 2^-24,
-// so that 2^-24 * sqrt(n) of it stands against 2^-p between results: a share of some
-// 2^(p - 23) * sqrt(n) is open, which is 2^-8 where n = 2^(30 - 2p).
-bool leaves_many(Term term, const Plan& plan, const Format& output) {
-  return facts_of(term).is_signed && plan.layout == Layout::columns &&
-         plan.reduced.count() > std::int64_t{1} << (30 - 2 * output.precision);
-}
-
 // The method that sums are made by at first: the fastest that takes terms for exact where they
 // are, and has bits to spare for the output.
-Method first_method(Term term, const Plan& plan, const Format& input, const Format& output) {
+Method first_method(Term term, const Format& input, const Format& output) {
   if (!input.is_float) return Method::residue;
   const bool narrow = input.bytes == 2 && is_exact(term, input.type, Type::float32);
-  if (narrow && output.precision <= 11 && !leaves_many(term, plan, output)) {
-    return Method::narrow;
-  }
+  if (narrow && output.precision <= 11) return Method::narrow;
   const bool plain = is_exact(term, input.type, Type::float64) && output.precision <= 24 &&
                      !(facts_of(term).is_signed && input.bytes == 8);
   return plain ? Method::plain : Method::compensated;
@@ -59,7 +48,7 @@ Ladder::Ladder(const Plan& plan, const Request& request, const Reader& reader,
       output_format_(format_of(request.output_type)),
       by_rows_(plan.layout == Layout::rows),
       terms_(plan.reduced.count()),
-      method_(first_method(request.term, plan, input_format_, output_format_)),
+      method_(first_method(request.term, input_format_, output_format_)),
       sums_exactly_(request.checked || (input_format_.is_float && terms_ > kMaxAdditions) ||
                     (needs_whole_sums() && !residues_are_sums(reader.memory_bytes()))),
       sums_(plan, request.term, request.input_type, method_, reader, schedule, parts),

@@ -23,9 +23,8 @@ namespace halfulp {
 // the roundings here and in round_ends. t is exact, by TwoSum: after terms cancelled, lo may be
 // larger than hi.
 inline Interval interval_of(double hi, double lo, double bound) {
-  const double s = hi + lo;
-  const double z = s - hi;
-  const double t = (hi - (s - z)) + (lo - z);
+  double t;
+  const double s = two_sum(hi, lo, t);
   return {s, t, bound * (1 + 0x1p-9) + std::abs(s) * 0x1p-100};
 }
 

@@ -41,9 +41,6 @@ struct SumColumnsNarrow {
 
   // Two chains of half the rows, whose first term is exact, and a join.
   static double factor(std::size_t n) {
-    if (TermOf<term>::kIsSigned) {
-      return Lane::factor(n / kRowsPerPass + 2) + Chain::factor_of_sizes();
-    }
     return Lane::factor(n / kRowsPerPass + 2) + Chain::factor(kRowsPerPass / 2);
   }
   static double underflow(std::size_t n) { return Chain::underflow(n); }
@@ -59,8 +56,7 @@ struct SumColumnsNarrow {
       }
     }
     for (std::size_t half = 0; half < 2; ++half, lanes += 2) {
-      Chain sum = Chain::join(chains[half][0], chains[half][1]);
-      sum.set_running(chains[half][0], chains[half][1]);
+      const Chain sum = Chain::join(chains[half][0], chains[half][1]);
       lanes[0] = Lane::join(sum.low(), fresh ? Lane{} : lanes[0]);
       lanes[1] = Lane::join(sum.high(), fresh ? Lane{} : lanes[1]);
     }

@@ -10,6 +10,20 @@
 namespace halfulp {
 namespace {
 
+// Joins neighbouring integers >= 0 of a vector until they are of 64 bits.
+template <class V, class Join>
+inline Mask join_integers(V v, Join join) {
+  constexpr std::size_t kBytes = sizeof v[0];
+  if constexpr (kBytes == 8) {
+    return (Mask)v;
+  } else {
+    using Twice = typename SignedOf<2 * kBytes>::Integers;
+    const auto pairs = (Twice)v;
+    const Twice high = pairs >> 8 * kBytes;
+    return join_integers(join(pairs - (high << 8 * kBytes), high), join);
+  }
+}
+
 // The least magnitude that is not 0, less 1, and the greatest one, as integers.
 template <Type type>
 struct Extremes {
@@ -27,21 +41,19 @@ struct Extremes {
     least = smaller(least, (magnitude - 1) & kMask);  // of 0: kMask
     if (both) most = greater(most, magnitude);
   }
-};
 
-// Joins neighbouring integers >= 0 of a vector until they are of 64 bits.
-template <class V, class Join>
-inline Mask join_integers(V v, Join join) {
-  constexpr std::size_t kBytes = sizeof v[0];
-  if constexpr (kBytes == 8) {
-    return (Mask)v;
-  } else {
-    using Twice = typename SignedOf<2 * kBytes>::Integers;
-    const auto pairs = (Twice)v;
-    const Twice high = pairs >> 8 * kBytes;
-    return join_integers(join(pairs - (high << 8 * kBytes), high), join);
+  // Of all elements.
+  void join(std::int64_t& least_of_all, std::int64_t& most_of_all) const {
+    const Mask low = join_integers(least, [](auto a, auto b) { return smaller(a, b); });
+    const Mask high = join_integers(most, [](auto a, auto b) { return greater(a, b); });
+    least_of_all = low[0];
+    most_of_all = high[0];
+    for (std::size_t i = 1; i < kWidth; ++i) {
+      least_of_all = low[i] < least_of_all ? low[i] : least_of_all;
+      most_of_all = high[i] > most_of_all ? high[i] : most_of_all;
+    }
   }
-}
+};
 
 // The least magnitude of n elements that is not 0, less 1; and the greatest, if `both`.
 template <Type type, bool both>
@@ -66,16 +78,9 @@ void find_extremes(const Bits<type>* x, std::size_t n, std::int64_t& least,
     some[0].template step<both>(next);
     n -= count;
   }
-  const Integers lows = smaller(some[0].least, some[1].least);
-  const Integers highs = greater(some[0].most, some[1].most);
-  const auto low = join_integers(lows, [](auto a, auto b) { return smaller(a, b); });
-  const auto high = join_integers(highs, [](auto a, auto b) { return greater(a, b); });
-  least = low[0];
-  most = high[0];
-  for (std::size_t i = 1; i < kWidth; ++i) {
-    least = low[i] < least ? low[i] : least;
-    most = high[i] > most ? high[i] : most;
-  }
+  some[0].least = smaller(some[0].least, some[1].least);
+  some[0].most = greater(some[0].most, some[1].most);
+  some[0].join(least, most);
 }
 
 template <Type type>

@@ -134,19 +134,12 @@ struct Binary32 : Mass<Narrow, TermOf<term>::kIsSigned> {
   }
 
   static double factor(std::size_t h) { return static_cast<double>(h) * kU32; }
-  // Of the sizes of sums, added up in binary32, at most 2^10 to a number.
-  static constexpr double factor_of_sizes() { return kU32 * (1 + 0x1p-10); }
   static double underflow(std::size_t n) {
     return static_cast<double>(n) * TermVectors<term>::template kUnderflow32<type>;
   }
 
   static Binary32 join(const Binary32& a, const Binary32& b) {
     return {Binary32::join_masses(a, b), a.s + b.s};
-  }
-  // Makes the mass of signed sums that of a + b, where a and b are sums: their sizes and its.
-  // See SumRowRunning.
-  void set_running(const Binary32& a, const Binary32& b) {
-    this->set_size(size_of(s) + (size_of(a.s) + size_of(b.s)));
   }
   static Binary32 join_pairs(const Binary32& a, const Binary32& b) {
     return {Binary32::join_mass_pairs(a, b), evens(a.s, b.s) + odds(a.s, b.s)};

@@ -2,8 +2,6 @@
 // May include lanes.h and what it includes only. Internal linkage: see simd.h.
 #pragma once
 
-#include <type_traits>
-
 #include "lanes.h"
 
 namespace halfulp {
@@ -82,58 +80,6 @@ struct SumRowNarrow {
 
   static void gather(Lane& total, const Chain& sums) {
     total = Lane::join(total, Lane::join(sums.low(), sums.high()));
-  }
-};
-
-// The same for signed sums, which are often small beside their mass. So they are given a
-// smaller bound: the sizes of all sums in binary32 are added up, and each errs by u32 of its
-// own. Eight vectors are added as a tree. Proved in docs/exactness.md#signed-sums-in-binary32.
-template <Term term, Type type>
-struct SumRowRunning {
-  using Lane = Plain<term>;
-  static constexpr std::size_t kTree = 8;
-  static constexpr std::size_t kRunColumns = kTree * kNarrowWidth;
-  static constexpr std::size_t kMaxColumns = 256 * kRunColumns;
-
-  // Of sums of kTree vectors, and of those left over.
-  static std::size_t depth(std::size_t n) { return n / kRunColumns + kTree + 1; }
-  static double factor(std::size_t h) {
-    return Lane::factor(h) + Binary32<term, type>::factor_of_sizes();
-  }
-
-  Lane operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
-    absolute = 0;
-    Lane total;
-    Narrow sizes[4] = {};
-    for (; n >= kRunColumns; n -= kRunColumns, x += kRunColumns) {
-      Narrow sums[kTree / 2];
-#pragma GCC unroll 4
-      for (std::size_t i = 0; i < kTree / 2; ++i) {
-        const std::uint16_t* two = x + 2 * i * kNarrowWidth;
-        sums[i] = load_narrow<type>(two) + load_narrow<type>(two + kNarrowWidth);
-        sizes[i] += size_of(sums[i]);
-      }
-      const Narrow left = sums[0] + sums[1];
-      const Narrow right = sums[2] + sums[3];
-      sizes[0] += size_of(left);
-      sizes[1] += size_of(right);
-      const Narrow all = left + right;
-      sizes[2] += size_of(all);
-      total.s += widen_low(all) + widen_high(all);
-    }
-    for (; n > 0; x += kNarrowWidth) {
-      const std::size_t count = n < kNarrowWidth ? n : kNarrowWidth;
-      const Narrow next =
-          count == kNarrowWidth
-              ? load_narrow<type>(x)
-              : load_narrow<type>(Padded<kNarrowWidth, std::uint16_t>(x, count).elements);
-      sizes[3] += size_of(next);
-      total.s += widen_low(next) + widen_high(next);
-      n -= count;
-    }
-    const Narrow size = (sizes[0] + sizes[1]) + (sizes[2] + sizes[3]);
-    total.add_size(widen_low(size) + widen_high(size));
-    return total;
   }
 };
 
@@ -293,16 +239,17 @@ void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_
   }
 }
 
-template <Type type, class Sum>
+// `Short` is the lane of short rows.
+template <Type type, class Sum, class Short = typename Sum::Lane>
 void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
               std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
   using Lane = typename Sum::Lane;
   if (columns < kShortRow) {
-    const double factor = Lane::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
-    const Vector underflow = Vector{} + Lane::underflow(columns);
-    sum_short_rows<type, Lane, kWidth, kWidth>(
+    const double factor = Short::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
+    const Vector underflow = Vector{} + Short::underflow(columns);
+    sum_short_rows<type, Short, kWidth, kWidth>(
         data, row_stride, rows, columns, load<type>,
-        [&](std::size_t row, std::size_t count, const Lane& sum) {
+        [&](std::size_t row, std::size_t count, const Short& sum) {
           add_to_enclosures(enclosures + row, fresh, count, sum, sum.bound(factor, underflow));
         });
     return;
@@ -326,14 +273,12 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
   }
 }
 
-template <Term term, Type type>
+template <Term term, Type type, class Sum>
 void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                      std::size_t columns, const Enclosures& enclosures, bool fresh,
                      void* scratch) {
   using Lane = Binary32<term, type>;
   if (columns >= kShortRow) {
-    using Sum = std::conditional_t<TermOf<term>::kIsSigned, SumRowRunning<term, type>,
-                                   SumRowNarrow<term, type>>;
     sum_rows<type, Sum>(data, row_stride, rows, columns, enclosures, fresh, scratch);
     return;
   }

@@ -269,14 +269,6 @@ constexpr bool kHasFma = true;
 constexpr bool kHasFma = false;
 #endif
 
-// s + r = a + b exactly (Knuth's TwoSum).
-inline Vector two_sum(Vector a, Vector b, Vector& r) {
-  const Vector s = a + b;
-  const Vector z = s - a;
-  r = (a - (s - z)) + (b - z);
-  return s;
-}
-
 // The same without signs.
 template <class V>
 inline V size_of(V x) {

@@ -1,7 +1,7 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
 // May include columns.h, dispatch.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h,
-// rows.h and units.h only. Internal linkage: see simd.h.
+// rows.h, two_folds.h and units.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include <type_traits>
@@ -13,6 +13,7 @@
 #include "integers.h"
 #include "round_tile.h"
 #include "rows.h"
+#include "two_folds.h"
 #include "units.h"
 
 namespace halfulp {
@@ -25,18 +26,27 @@ constexpr Function function_of() {
     return rows ? &residue_rows<term, type> : &residue_columns<term, type>;
   } else if constexpr (method == Method::units) {
     return rows ? &units_of_rows<type> : &units_of_columns<type>;
+  } else if constexpr (TermOf<term>::kIsSigned) {
+    using V = std::conditional_t<method == Method::narrow, Narrow, Vector>;
+    if constexpr (!rows) {
+      return &sum_columns_two_folds<term, type, V>;
+    } else if constexpr (method == Method::narrow) {
+      return &sum_rows_narrow<term, type, SumRowTwoFolds<term, type, V>>;
+    } else {
+      using Short = std::conditional_t<method == Method::plain, Plain<term>, Compensated<term>>;
+      return &sum_rows<type, SumRowTwoFolds<term, type, V>, Short>;
+    }
   } else if constexpr (method == Method::narrow) {
-    return rows ? &sum_rows_narrow<term, type>
+    return rows ? &sum_rows_narrow<term, type, SumRowNarrow<term, type>>
                 : &sum_columns<type, SumColumnsNarrow<term, type>>;
   } else if constexpr (method == Method::plain) {
     static_assert(is_exact(term, type, Type::float64));
     return rows ? &sum_rows<type, SumRow<type, Plain<term>>>
                 : &sum_columns<type, SumColumns<type, Plain<term>>>;
+  } else if constexpr (rows) {
+    return &sum_rows<type, SumRowBiased<term, type>>;
   } else {
-    using Row = std::conditional_t<TermOf<term>::kIsSigned, SumRow<type, Compensated<term>>,
-                                   SumRowBiased<term, type>>;
-    return rows ? &sum_rows<type, Row>
-                : &sum_columns<type, SumColumns<type, Compensated<term>>>;
+    return &sum_columns<type, SumColumns<type, Compensated<term>>>;
   }
 }
 

@@ -88,14 +88,6 @@ def write_signed(file: BinaryIO, rng: np.random.Generator) -> None:
         x = signed_rows.growing(rng, dtype, 3, 20000)
         write_case(file, x, 1, dtype, "value")
         write_case(file, np.ascontiguousarray(x.T), 0, dtype, "value")
-    for dtype in FLOATS[:2]:
-        for width in (4, 8, 16):
-            x = signed_rows.lost_at_each_level(dtype, width)
-            for same in (x, -x):
-                write_case(file, same, 1, dtype, "value")
-        x = np.repeat(signed_rows.lost_in_columns(dtype), 70, axis=1)
-        for same in (x, -x):
-            write_case(file, same, 0, dtype, "value")
 
 
 def write_squares(file: BinaryIO, rng: np.random.Generator) -> None:

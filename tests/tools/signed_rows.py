@@ -132,8 +132,10 @@ def centred(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
 
 
 def special_signs(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
-    """Infinities of one sign or both, with NaN or without, anywhere."""
+    """Infinities of one sign or both, with NaN or without, also among huge numbers."""
     x = hard_rows.normal_values(rng, dtype, rows, n)
+    huge = np.broadcast_to(_largest(dtype), x[1::2].shape)
+    x[1::2] = np.where(np.arange(n) % 2 == 0, huge, -huge)
     sets = [[np.inf], [-np.inf], [np.inf, -np.inf], [np.nan], [np.nan, np.inf, -np.inf]]
     for i, row in enumerate(x):
         for special in sets[i % 5]:
@@ -170,33 +172,36 @@ def two_sum_overflows(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
     return x
 
 
-def lost_at_each_level(dtype: DType, width: int) -> Array:
-    """Two rows of half types that lose what they can where trees of binary32 add them.
+def far_below(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
+    """Large numbers that cancel, a tie far below, and still farther what decides it.
 
-    In each lane of `width`, 2 and -2 lose 9 units of 2^-24 in the three levels of a tree
-    of eight vectors, first or last. The sum is just above the middle of two results.
+    All that two numbers hold is about as far below as what decides: a bit more or less.
     """
-    unit = 2.0**-24
-    tree = np.zeros((2, 8, width))
-    tree[:, 0], tree[:, [1, 2, 4]] = 2, 2 * unit
-    tree[1, 0], tree[1, [1, 2, 4]] = -2, unit
-    rest = np.zeros(5 * width)  # rows that are not short
-    middle = 2.0 ** (-4 - PRECISION[dtype.name])
-    rest[:3] = 2.0**-4, middle, -8.5 * width * unit
-    rows = [np.append(tree.ravel(), rest), np.append(tree[:, ::-1].ravel(), rest)]
-    return np.array(rows).astype(dtype)
-
-
-def lost_in_columns(dtype: DType) -> Array:
-    """A column that loses what it can where four rows are added in binary32 as pairs.
-
-    2 and -2 lose 6 units of 2^-24 of each eight rows. The sum is as above.
-    """
-    unit = 2.0**-24
-    eight = [2, 2 * unit, 2 * unit, 0, -2, unit, unit, 0]
-    middle = 2.0 ** (-4 - PRECISION[dtype.name])
-    column = [*eight * 16, 2.0**-4, middle, -5 * 16 * unit, 0]
-    return np.array(column)[:, None].astype(dtype)
+    precision = PRECISION[dtype.name]
+    x = np.zeros((rows, n))
+    if n < 3:
+        return x.astype(dtype)
+    least = 2 - EMAX[dtype.name] - precision
+    held = 48 if precision <= 11 else 106
+    for row in x:
+        top = int(rng.integers(max(0, EMAX[dtype.name] // 2), EMAX[dtype.name]))
+        below = top - int(rng.integers(held // 2, held + 3))
+        below = max(below, least)
+        tie = int(rng.integers(below + 1, max(below + 2, top - precision)))
+        row[0] = np.ldexp(
+            float(rng.integers(2 ** (precision - 1), 2**precision)), tie + 1
+        )
+        row[1] = np.ldexp(1.0, tie)
+        row[2] = np.ldexp(float(rng.integers(-1, 2)), below)
+        if row[0] > np.ldexp(1.0, top):
+            row[0] = 0
+        pairs = (n - 3) // 2
+        large = rng.integers(2 ** (precision - 1), 2**precision, pairs).astype(float)
+        large = np.ldexp(large, top - precision + 1) * rng.choice([-1, 1], pairs)
+        row[3 : 3 + pairs], row[3 + pairs : 3 + 2 * pairs] = large, -large
+        if rng.integers(2):
+            row[:] = -row
+    return _shuffled(rng, x.astype(dtype))
 
 
 def huge_pair_in_every_place(rng: Generator, dtype: DType, rows: int, n: int) -> Array:
@@ -290,6 +295,7 @@ FAMILIES: tuple[Family, ...] = (
     one_huge_pair,
     overflow_on_the_way,
     two_sum_overflows,
+    far_below,
     centred,
     special_signs,
     tiny_of_either_sign,
