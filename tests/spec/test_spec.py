@@ -10,22 +10,27 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.checker
 import onnx.defs
 import onnx.helper
+import onnxruntime
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import halfulp
 from halfulp import spec
 from halfulp.reductions import REDUCTIONS, Reduction
 from halfulp.spec.decisions import decisions
 from halfulp.spec.differences import compare
+from onnx_models import reduce_model
 
 OPERATOR = "ReduceSumSquare"
 SCHEMAS = sorted(
@@ -426,3 +431,46 @@ def test_every_decision_has_tests(row: Reduction) -> None:
     }
     for tests in TESTS.values():
         assert names.issuperset(tests)
+
+
+# What the reasons say of others: operator, data, what onnx's evaluator gives, what ONNX
+# Runtime gives, and what halfulp does.
+I32, I64 = np.iinfo(np.int32), np.iinfo(np.int64)
+NAN, INF = np.nan, np.inf
+OTHERS: list[tuple[str, Any, Any, Any, Any]] = [
+    ("ReduceSum", np.float64([1e16, 1, -1e16]), 0, 0, 1),
+    ("ReduceSum", np.float32([3e38, 3e38, -3e38]), INF, INF, 3e38),
+    ("ReduceSum", np.float32([-0.0, -0.0]), "0.0", "-0.0", "0.0"),
+    ("ReduceSum", np.int32([I32.max, I32.max]), -2, I32.max, -2),
+    ("ReduceSum", np.int64([2**53 + 1, 0]), 2**53 + 1, 2**53, 2**53 + 1),
+    ("ReduceMean", np.float16([65504, 65504]), INF, 65504, 65504),
+    ("ReduceMean", np.float32([-0.0, -0.0]), "0.0", "-0.0", "0.0"),
+    ("ReduceMean", np.zeros(0, np.float32), NAN, 0, NAN),
+    ("ReduceMean", np.zeros(0, np.int32), I32.min, 0, 0),
+    ("ReduceMean", np.zeros(0, np.int64), I64.min, 0, 0),
+    ("ReduceMean", np.int32([I32.max, I32.max]), -1, I32.max, I32.max),
+    ("ReduceMean", np.int64([2**53 + 1] * 2), 2**53, 2**53, 2**53 + 1),
+    ("ReduceMean", np.int32([-7, 2]), -2, -2, -2),
+    ("ReduceL1", np.int32([I32.min, 0]), I32.min, I32.max, I32.min),
+    ("ReduceL2", np.float32([3e30, 4e30]), INF, INF, 5e30),
+    ("ReduceL2", np.float32([3e-30, 4e-30]), 0, 0, 5e-30),
+    ("ReduceL2", np.int32([46341]), I32.min, 46341, 46341),
+    ("ReduceSumSquare", np.float32([4096, 1, 1]), 16777216, 16777216, 16777218),
+]
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=lambda case: f"{case[0]} {case[1]}")
+def test_what_decisions_say_of_others(case: tuple[str, Any, Any, Any, Any]) -> None:
+    operator, data, by_evaluator, by_runtime, ours = case
+    proto, feeds = reduce_model(data, operator=operator, opset=12, keepdims=0)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the mean of nothing
+        (evaluated,) = ReferenceEvaluator(proto).run(None, feeds)
+    (run,) = session.run(None, feeds)
+    (right,) = halfulp.onnx.run_model(proto, feeds).values()
+    for got, want in ((evaluated, by_evaluator), (run, by_runtime), (right, ours)):
+        if isinstance(want, str):
+            assert str(got.item()) == want
+        else:
+            assert np.array_equal(got, np.array(want, data.dtype), equal_nan=want != want)
