@@ -521,6 +521,26 @@ def test_the_command_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert first == "1 ReduceSumSquare; errors: 0, warnings: 1"
 
 
+def test_nodes_are_counted_by_operator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proto = model(
+        "(float[2] x, int8[2] i) => (a, b, c, d) "
+        "{ a = ReduceMean(x) b = ReduceSum(x) c = ReduceMean(b) d = ReduceL1(i) }"
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert main(["check", str(tmp_path / "m.onnx")]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    counts = "2 ReduceMean nodes, 1 ReduceSum node, 1 ReduceL1 node"
+    assert last == f"{counts}, 1 error, no warnings"
+    report = check_model(proto)
+    assert str(report).startswith("2 ReduceMean, 1 ReduceSum, 1 ReduceL1; errors: 1, ")
+    assert [each.operator for each in report.nodes] == [
+        "ReduceMean", "ReduceSum", "ReduceMean", "ReduceL1",
+    ]  # fmt: skip
+    assert [each["operator"] for each in report.as_dict()["nodes"]][1] == "ReduceSum"
+
+
 def test_a_model_without_the_operator_is_fine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

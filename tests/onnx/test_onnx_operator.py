@@ -1,4 +1,4 @@
-"""ReduceSumSquare as an operator of onnx's own ReferenceEvaluator."""
+"""Reductions as operators of onnx's own ReferenceEvaluator."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from halfulp import ArgumentError, AxesError, ModelError, UnsupportedTypeError
-from halfulp.onnx import ReduceSumSquare
+from halfulp.onnx import ReduceSumSquare, new_ops
+from halfulp.reductions import REDUCTIONS, Reduction
 from onnx_models import DATA, WITNESS, function, model, reduce_model
 from oracle import assert_same_bits, expected
 
 
 def run(proto: Any, feeds: dict[str, Any]) -> list[Any]:
-    return ReferenceEvaluator(proto, new_ops=[ReduceSumSquare]).run(None, feeds)
+    return ReferenceEvaluator(proto, new_ops=new_ops()).run(None, feeds)
 
 
 def test_in_a_nested_graph() -> None:
@@ -70,11 +71,12 @@ def test_a_node_that_breaks_its_rules_is_refused_with_the_evaluator() -> None:
         ({"axes": np.array([1], "i4")}, AxesError, r"tensor\(int32\) of rank 1"),
     ],
 )
+@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
 def test_errors_at_run_time(
-    feeds: dict[str, Any], error: type[Exception], words: str
+    row: Reduction, feeds: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    proto, good = reduce_model(DATA, axes=[1], axes_form="input")
+    proto, good = reduce_model(DATA, operator=row.operator, axes=[1], axes_form="input")
     proto.graph.node[0].name = "rss"
-    place = r"node 'rss' \(ReduceSumSquare-18, opset 18\): "
+    place = rf"node 'rss' \({row.newest}, opset 18\): "
     with pytest.raises(error, match=place + ".*" + words):
         run(proto, good | feeds)
