@@ -483,7 +483,7 @@ def test_the_family_is_a_table_with_links(page_of: Page, html_of: str) -> None:
             for name in one.types
         ]
         assert {*one.types} == {*TYPES}
-        cells = [one.computes, since, str(moved)], [f"from {v}" for v in firsts]
+        cells = [one.computes, since, str(moved)], [*map(str, firsts)]
         links = Outline(part).links
         for row in cells:
             assert flat("".join([one.name, *row])) in flat(Outline(part).text)

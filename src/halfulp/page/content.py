@@ -188,15 +188,10 @@ def _family(page: Page, address: Callable[[str], str]) -> Iterator[Block]:
     )
     types = dict.fromkeys(name for one in page.family for name in one.types)
     yield tabled(
-        "The versions that allow a type",
+        "The first version that allows a type",
         ("operator", *types),
-        lambda one: [_since(one, name) for name in types],
+        lambda one: [str(one.types.get(name, mark(False))) for name in types],
     )
-
-
-def _since(one: Relative, name: str) -> str:
-    """Of a member of the family, the versions that allow a type."""
-    return f"from {one.types[name]}" if name in one.types else mark(False)
 
 
 def _version(page: Page, version: Schema) -> Block:
