@@ -5,6 +5,7 @@ May import errors, reductions and, within the command, output and halfulp.page.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +52,7 @@ def docs(
     """
     from halfulp.output import write_whole
 
-    folder = output is not None and output.is_dir()
+    folder = output is not None and os.path.isdir(output)
     if form is None and output is not None:
         ending = output.suffix.lower()
         by_ending = (f for f, endings in _FORMATS.items() if ending in endings)
