@@ -650,6 +650,30 @@ def test_what_onnx_checks_it_takes_afterwards(opset: int, done: int) -> None:
         ) in report.candidates[0].reason
 
 
+@pytest.mark.parametrize(("opset", "done"), [(18, 0), (19, 0), (21, 1), (22, 1)])
+def test_what_onnx_checks_it_takes_as_nodes(opset: int, done: int) -> None:
+    # Cast has versions 13, 19, 21 and 23.
+    norm = function("b = ReduceL2(a)", head="n (a) => (b)", opset=22)
+    proto = model("(float[2,3] x) => (float[1,1] y) { y = f.n(x) }", norm, opset=opset)
+    expanded, report = expand(proto)
+    assert report.done == done
+    for each in (proto, expanded):
+        onnx.checker.check_model(each, full_check=True)
+    if not done:
+        assert (
+            f"onnx's checker refuses Cast-21 in a function of a model of opset {opset}"
+        ) in report.candidates[0].reason
+
+
+def test_an_output_without_a_name_is_no_axes() -> None:
+    proto = model(
+        "(float[2,3] x) => (y, d) { q = Abs(x) y = ReduceSum(q) d, k = Dropout(x) }"
+    )
+    proto.graph.node[1].input.append("")
+    proto.graph.node[2].output[1] = ""
+    assert fuse(proto)[1].done == 1
+
+
 def test_a_type_that_the_sum_lacks_is_refused() -> None:
     proto = model("(int8[2,3] x) => (y) { s = Mul(x, x) y = ReduceSum(s) }")
     with pytest.raises(UnsupportedTypeError, match="int8, not allowed in ReduceSum-"):

@@ -112,8 +112,10 @@ def _finished_sum(last: Made, makers: Makers, scope: Scope) -> Chain | None:
         nodes.insert(0, made)
     first, finish = nodes[0].node, nodes[-2 if cast else -1].node
     row = reduction_of(first)
+    if row is None or row.finish != "none":
+        return None
     found = _recognized(_FINISHES, finish, scope)
-    if row is None or row.finish != "none" or found is None:
+    if found is None:
         return None
     name, refusal = found
     whole = _row(row.term, name)

@@ -13,6 +13,7 @@ from halfulp.onnx.model.bodies import Body, FreshNames, replace
 from halfulp.onnx.model.nodes import (
     drop_attribute,
     labelled,
+    opset_of,
     twin_graphs,
     within,
 )
@@ -23,6 +24,7 @@ from halfulp.onnx.model.tensors import tensor_facts
 from halfulp.onnx.rewrite.function_body import missing, spell_out
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport, said_together
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
+from halfulp.onnx.rewrite.version_steps import refused_in_function
 from halfulp.reductions import SUM, Reduction
 
 
@@ -37,7 +39,8 @@ def expand(
     none, and stay. Nodes in nested graphs and functions are replaced too. A node
     stays where the operators lack its type (integers before opset 6), and where its
     axes are an attribute that a function takes from its call but those of ReduceSum
-    an input (opsets 13 to 17).
+    an input (opsets 13 to 17), or it is in a function where onnx's checker takes it
+    but not what it is made of, as that has another version in the model's opset.
 
     Parameters
     ----------
@@ -90,8 +93,8 @@ def expand(
     candidates: list[Candidate] = []
     with model_errors("the model cannot be used"):
         for each in checked_bodies(result):
-            names = FreshNames(each.body, ".")
-            expander = _Expander(each.opset or 0, names, candidates)
+            opset, names = each.opset or 0, FreshNames(each.body, ".")
+            expander = _Expander(opset, opset_of(result) or opset, names, candidates)
             expander.expand(each.body, each.typed, None, each.path)
     return result, RewriteReport("expanded", tuple(candidates))
 
@@ -100,9 +103,13 @@ class _Expander:
     """Expands in a graph or a function, and the graphs nested there."""
 
     def __init__(
-        self, opset: int, names: FreshNames, candidates: list[Candidate]
+        self,
+        opset: int,
+        model_opset: int,
+        names: FreshNames,
+        candidates: list[Candidate],
     ) -> None:
-        self._opset = opset
+        self._opset, self._model_opset = opset, model_opset
         self._names = names
         self._candidates = candidates
 
@@ -123,10 +130,12 @@ class _Expander:
                 continue
             element_type = tensor_facts(scope.types.get(node.input[0]))[1]
             reason = self._refusal(node, row, element_type)
-            body_of_it = [node] if reason else self._split(node, row, element_type)
-            nodes.extend(body_of_it)
-            done = said_together(n.op_type for n in body_of_it if n.input)
-            self._candidates.append(Candidate(here, not reason, reason or done))
+            parts = [] if reason else self._split(node, row, element_type)
+            if not self._refused(node):
+                reason = reason or next(filter(None, map(self._refused, parts)), "")
+            nodes.extend([node] if reason else parts)
+            said = reason or said_together(n.op_type for n in parts if n.input)
+            self._candidates.append(Candidate(here, not reason, said))
         if len(nodes) > len(body.node):
             replace(body.node, nodes)
 
@@ -141,6 +150,10 @@ class _Expander:
                 if attribute.name == "axes" and attribute.ref_attr_name:
                     return "the axes are those of a call, which may leave them out"
         return ""
+
+    def _refused(self, node: NodeProto) -> str:
+        """Return why onnx's checker refuses `node` here, else ""."""
+        return refused_in_function(node, self._opset, self._model_opset)
 
     def _split(
         self, node: NodeProto, row: Reduction, element_type: int

@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-import onnx
 from onnx import NodeProto, TensorProto
 from onnx.defs import OpSchema
 
 from halfulp.onnx.model.nodes import become
 from halfulp.onnx.model.tensors import type_name
 from halfulp.onnx.model.terms import TERMS
+from halfulp.onnx.rewrite.version_steps import known_schema
 from halfulp.reductions import SUM, Finish, Reduction
 
 ROOT = "Sqrt"
@@ -42,7 +42,7 @@ def missing(row: Reduction, element_type: int, types: Sequence[str], opset: int)
     if row.term == SUM.term or row.finish not in _AFTER:
         return f"ONNX has no function body for {row.operator}"
     unknown = "" if element_type else "the type is unknown, and "
-    term = _schema(TERMS[row.term].operator, opset)
+    term = known_schema(TERMS[row.term].operator, opset)
     if term is None:
         return f"opset {opset} has no {TERMS[row.term].operator}"
     wanted = [type_name(element_type)] if element_type else types
@@ -52,7 +52,7 @@ def missing(row: Reduction, element_type: int, types: Sequence[str], opset: int)
             f"{unknown}{term.name}-{term.since_version} has no type "
             f"{' or '.join(lacking)}"
         )
-    if unknown and _AFTER[row.finish] and _schema(CAST_LIKE, opset) is None:
+    if unknown and _AFTER[row.finish] and known_schema(CAST_LIKE, opset) is None:
         return f"{unknown}opset {opset} has no {CAST_LIKE}"
     return ""
 
@@ -112,7 +112,7 @@ def _root(
             made.attribute.add(name="to", type="INT", i=to)
         return made
 
-    schema = _schema(root, opset)
+    schema = known_schema(root, opset)
     if schema is not None and _takes(schema, type_name(element_type)):
         return [("root", one(root))]
     back = one(CAST, to=element_type) if element_type else one(CAST_LIKE, node.input[0])
@@ -121,15 +121,6 @@ def _root(
         ("root", one(root)),
         ("cast", back),
     ]
-
-
-def _schema(operator: str, opset: int) -> OpSchema | None:
-    """Return the version of an operator of ONNX that an opset has, if it has one."""
-    try:
-        known = min(opset, onnx.defs.onnx_opset_version())
-        return onnx.defs.get_schema(operator, known, "")
-    except onnx.defs.SchemaError:
-        return None
 
 
 def _takes(schema: OpSchema, name: str) -> bool:

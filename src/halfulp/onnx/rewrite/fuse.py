@@ -33,6 +33,7 @@ from halfulp.onnx.model.tensors import tensor_facts, type_name
 from halfulp.onnx.rewrite.chains import Chain, Made, Makers, find_chain
 from halfulp.onnx.rewrite.reports import Candidate, RewriteReport, said_together
 from halfulp.onnx.rewrite.typed_bodies import checked_bodies
+from halfulp.onnx.rewrite.version_steps import refused_in_function
 from halfulp.reductions import BY_OPERATOR
 from halfulp.spec.rules import check_type
 
@@ -185,11 +186,6 @@ class _Fuser:
         first, last = chain.nodes[0].node, chain.nodes[-1].node
         version = chain.row.version_for(self._opset)
         source = BY_OPERATOR[chain.reduction.op_type].version_for(self._opset)
-        if chain.row.version_for(self._model_opset) is not version:
-            return (
-                f"onnx's checker refuses {version} in a function of a model of opset "
-                f"{self._model_opset}"
-            )
         data = first.input[0]
         fused = NodeProto()
         fused.CopyFrom(chain.reduction)
@@ -206,6 +202,9 @@ class _Fuser:
                 check_type(type_name(element_type), version)
         except HalfulpError as error:
             return str(error)
+        reason = refused_in_function(fused, self._opset, self._model_opset)
+        if reason:
+            return reason
         read = {name for each in chain.nodes for name in each.node.input}
         self.freed |= read - {*fused.input}
         become(last, fused)

@@ -75,30 +75,47 @@ class Step(NamedTuple):
         return f"{self.old.name}-{old} to {self.old.name}-{new}"
 
 
-def known_schema(node: NodeProto, opset: int) -> OpSchema | None:
+def known_schema(operator: str, opset: int) -> OpSchema | None:
+    """Return the version of an operator that an opset has, if it has one."""
     try:
-        return onnx.defs.get_schema(node.op_type, opset, "")
+        known = min(opset, onnx.defs.onnx_opset_version())
+        return onnx.defs.get_schema(operator, known, "")
     except onnx.defs.SchemaError:
         return None
 
 
+def refused_in_function(node: NodeProto, opset: int, model_opset: int) -> str:
+    """Return why onnx's checker refuses a node in a function of `opset`, else "".
+
+    It wants a node to have the same version in the opset of the model.
+    """
+    here = known_schema(node.op_type, opset)
+    there = known_schema(node.op_type, model_opset)
+    if here is None or (there and there.since_version == here.since_version):
+        return ""
+    return (
+        f"onnx's checker refuses {node.op_type}-{here.since_version} in a function of a "
+        f"model of opset {model_opset}"
+    )
+
+
 def next_step(node: NodeProto, at: int, target: int, where: str) -> Step | None:
     """Return the step from the version at opset `at` towards `target`, if any."""
-    old = known_schema(node, at)
+    old = known_schema(node.op_type, at)
     if old is None:
         raise ModelError(
             f"{where}operator {node.op_type!r} is unknown in opset {at}; "
             "allowed: the operators of ONNX"
         )
     if target < at:
-        new = known_schema(node, max(target, old.since_version - 1))
+        new = known_schema(node.op_type, max(target, old.since_version - 1))
         if new is None:
             raise ModelError(
                 f"{where}{node.op_type} exists from opset {old.since_version} on, "
                 f"which opset {target} is not"
             )
     else:
-        later = (known_schema(node, opset) for opset in range(at + 1, target + 1))
+        later = (known_schema(node.op_type, opset) for opset in range(at + 1, target + 1))
         found = (s for s in later if s and s.since_version != old.since_version)
         new = next(found, old)
     return None if new.since_version == old.since_version else Step(old, new)
@@ -176,7 +193,7 @@ def _if_not_last(axis: int, node: NodeProto, scope: Scope) -> str | None:
 
 def check_allowed(node: NodeProto, scope: Scope, opset: int, where: str) -> None:
     """Raise an UnsupportedTypeError unless the version in `opset` takes the types."""
-    schema = known_schema(node, opset)
+    schema = known_schema(node.op_type, opset)
     if schema is None:
         return
     bound: dict[str, str] = {}
