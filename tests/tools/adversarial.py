@@ -1,7 +1,7 @@
 """Rows that are hard to reduce right, of every type and for every row of the table.
 
-For floats those of `halfulp.conformance.cases.hard_rows` and of `signed_rows`, for
-integers those at the borders of types. And the layouts in which one matrix may lie.
+For floats those of `halfulp.conformance.cases.hard_rows`, `signed_rows` and `known_rows`,
+for integers those at the borders of types. And the layouts in which one matrix may lie.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import known_rows
 import signed_rows
 from halfulp.conformance.bits import PRECISION
 from halfulp.conformance.cases import hard_rows
@@ -91,6 +92,22 @@ def integer_results(
     return x
 
 
+def known_sums(
+    rng: Generator,
+    dtype: np.dtype,
+    rows: int,
+    n: int,
+    rounded_to: np.dtype,
+    *,
+    term: Term,
+    finish: Finish,
+) -> np.ndarray:
+    """Sums of few bits beside ties, of 16 elements or more; of fewer, zeros."""
+    if n < 16:
+        return np.zeros((rows, n), dtype)
+    return known_rows.known_sums(rng, dtype, rounded_to, term, finish, (rows, n))
+
+
 def name_of(family: Family | partial[Any]) -> str:
     """The name of a family, of those made from others too."""
     if isinstance(family, partial):
@@ -101,7 +118,7 @@ def name_of(family: Family | partial[Any]) -> str:
 def families(dtype: np.dtype) -> list[Callable[..., np.ndarray]]:
     """What rows of a type are made by."""
     if dtype in FLOATS:
-        return [*hard_rows.FAMILIES, *signed_rows.FAMILIES]
+        return [*hard_rows.FAMILIES, *signed_rows.FAMILIES, known_sums]
     return [border_integers, any_integers, integer_results]
 
 
