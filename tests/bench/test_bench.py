@@ -511,7 +511,6 @@ def test_verdicts_name_the_worst_row() -> None:
     assert verdicts["8 MiB or more ≥ 0.95 times the fastest peer"].misses == 0
     assert verdicts["8 MiB or more ≥ 0.95 times the fastest peer"].worst == 2
     assert verdicts["columns of sum_square ≥ 10 times onnxruntime"].rows == 0
-    assert verdicts["64 MiB on two or more threads ≥ 1.6 times one thread"].rows == 0
     assert verdicts["ties, zeros ≥ 0.5 times ordinary values"].worst == 1
     assert verdicts["extra memory ≤ 1 MiB"].misses == 0
     slow = Measured("flat", "float32", 2, 1 << 26, {"halfulp": [10], "limit": [1]})
@@ -519,11 +518,9 @@ def test_verdicts_name_the_worst_row() -> None:
     run.rows.append(slow)
     slow.times[results.ALL_LIMIT] = [8]
     verdicts = {c.goal.text: c for c in goals.check_goals(run.rows)}
-    threads = verdicts["64 MiB on two or more threads ≥ 1.6 times one thread"]
-    assert threads.at == "sum_square of float32 flat, 2 threads"
-    assert (threads.worst, threads.misses, threads.rows) == (1.5, 1, 1)
     readers = [c for text, c in verdicts.items() if "threads that only read" in text]
     assert [(c.worst, c.misses, c.rows) for c in readers] == [(0.8, 1, 1)]
+    assert readers[0].at == "sum_square of float32 flat, 2 threads"
 
 
 def test_the_goals_of_data_that_cancels_are_of_each_type() -> None:

@@ -66,15 +66,17 @@ def test_claims_of_speed_follow_the_figures() -> None:
     run = results.load(claims.RESULTS / "speed.json")
     text = (ROOT / "README.md").read_text("utf-8")
     assert claims.with_claim(text, run, "docs/benchmarks.md") == text
-    (row,) = (
+    short = [
         row
         for row in run.rows
         if (row.cell, row.type, row.threads) == ("short-rows", "bfloat16", 1)
-    )
-    row.times["halfulp"] = [4 * time for time in row.times["halfulp"]]
+    ]
+    for row in short:
+        row.times["halfulp"] = [100 * time for time in row.times["halfulp"]]
     slower = claims.with_claim(text, run, "docs/benchmarks.md")
-    assert "16 elements to a result at 0.08 to" in " ".join(slower.split())
-    assert claims.limits("run at 0.3 to 0.4 of", run) == "run at 0.08 to 0.44 of"
+    least = f"{min(row.of_limit for row in short):.2f}"
+    assert f"16 elements to a result at {least} to" in " ".join(slower.split())
+    assert f"run at {least} to" in claims.limits("run at 0.3 to 0.4 of", run)
 
 
 def test_no_document_claims_a_speed_that_was_not_measured() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from halfulp.bench.results import ALL_LIMIT, ONE_THREAD, ORDINARY, Measured
+from halfulp.bench.results import ALL_LIMIT, ORDINARY, Measured
 
 _MIB = 1 << 20
 _LARGE = 8 * _MIB
@@ -204,14 +204,6 @@ GOALS = (
         0.3,
         "of the limit",
         _of_limit("update-axis-0", "update-tall", "update-few"),
-    ),
-    Goal(
-        "64 MiB on two or more threads",
-        1.6,
-        "times one thread",
-        _to_own(
-            lambda row: row.nbytes == 64 * _MIB and ORDINARY not in row.times, ONE_THREAD
-        ),
     ),
     Goal("8 MiB or more", 0.95, "times the fastest peer", _to_peers(_is_large)),
     Goal(

@@ -36,7 +36,7 @@ _LETTER = 6.6
 # The widest line of a heading, in letters.
 _LETTERS = 46
 # Where the labels of rows end, where bars start, and how much they have, in percent.
-_LABELS, _START, _SPAN = 27.5, 29.0, 68.0
+_LABELS, _START, _SPAN = 29.5, 31.0, 64.5
 # The same of lines, whose labels are numbers.
 _LINES_LABELS, _LINES_START, _LINES_SPAN = 12.0, 13.0, 84.0
 # Of a power of ten.
