@@ -129,6 +129,7 @@ def result_of_integers(reduction: Reduction, x: Array) -> Fraction:
 
     Examples
     --------
+    >>> from halfulp.reductions import MEAN, SUM_SQUARE
     >>> result_of_integers(SUM_SQUARE, np.array([0.5, 3.0]))
     Fraction(37, 4)
     >>> result_of_integers(MEAN, np.array([0.5, -3.0]))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from halfulp.conformance.cases.case import Case
     from halfulp.conformance.results import Run
+    from halfulp.reductions import Reduction
 
 # More processes than that gain little, and some backends are large.
 _MOST_JOBS = 4
@@ -52,6 +53,13 @@ def verify(
             "-k",
             metavar="PATTERN",
             help="Only cases with this in their name; * stands for any text.",
+        ),
+    ] = "",
+    operators: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Only cases of these operators. Default: all that halfulp knows.",
         ),
     ] = "",
     named: Annotated[
@@ -126,9 +134,12 @@ def verify(
     if export is not None:
         check_folder(export)
     reports.check(others=[Output("--export", export, folder=True)] if export else [])
-    if named and (quick or pattern):
-        raise ArgumentError("--case names all cases; allowed: without --quick and -k")
-    cases = find(dict.fromkeys(named)) if named else choose(pattern)
+    if named and (quick or pattern or operators):
+        raise ArgumentError(
+            "--case names all cases; allowed: without --quick, --operators and -k"
+        )
+    rows = _rows(operators)
+    cases = find(dict.fromkeys(named)) if named else choose(pattern, rows)
     if quick:
         cases = first_of_each(cases)
 
@@ -149,7 +160,8 @@ def verify(
         _show_details(runs, console)
     else:
         _show(runs, console)
-    _write(runs, _command(names, quick, pattern, named or ()), reports)
+    command = _command(names, quick, operators, pattern, named or ())
+    _write(runs, command, reports)
     if not all(run.exact for run in runs):
         raise typer.Exit(1)
 
@@ -227,13 +239,31 @@ def _show_details(runs: Sequence[Run], console: Console) -> None:
             print_lines(console, report.details(result))
 
 
+def _rows(operators: str) -> Sequence[Reduction]:
+    """The rows of the operators that are asked for, in the table's order."""
+    from halfulp.reductions import BY_OPERATOR, IN_MODELS
+
+    if not operators:
+        return IN_MODELS
+    names = operators.split(",")
+    for name in names:
+        if name not in BY_OPERATOR:
+            raise ArgumentError(
+                f"--operators has {name!r}; allowed: {', '.join(BY_OPERATOR)}, with "
+                "commas between"
+            )
+    return [row for row in IN_MODELS if row.operator in names]
+
+
 def _command(
-    names: Sequence[str], quick: bool, pattern: str, named: Sequence[str]
+    names: Sequence[str], quick: bool, operators: str, pattern: str, named: Sequence[str]
 ) -> str:
     """What to type for these cases."""
     words = ["halfulp verify", *names, *(f"--case {name}" for name in named)]
     if quick:
         words.append("--quick")
+    if operators:
+        words.append(f"--operators {operators}")
     if pattern:
         words.append(f"-k '{pattern}'")
     return " ".join(words)

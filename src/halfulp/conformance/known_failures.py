@@ -3,8 +3,8 @@
 May import records and cases only.
 
 The file maps each backend to the release that was looked at and to what fails in it: a
-reason, the verdicts that it explains, the types in which it shows, and the classes and
-versions, if not all.
+reason, the verdicts that it explains, the types in which it shows, and the operators,
+classes and versions, if not all.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def explains(entry: dict[str, Any], case: Case, verdict: str) -> bool:
     return (
         verdict in entry["verdicts"]
         and case.type in entry["types"]
+        and case.reduction.operator in entry.get("operators", (case.reduction.operator,))
         and case.class_name in entry.get("classes", (case.class_name,))
         and case.version in entry.get("versions", (case.version,))
     )

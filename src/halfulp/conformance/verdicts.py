@@ -34,8 +34,8 @@ VERDICTS = {
     REFUSED: "An error where there is a result.",
     ACCEPTED: "A result where an error is right.",
     WRONG_VALUE: "A wrong integer; NaN or infinity in place of a number, or the reverse; "
-    "a negative number or -0; or a number off by more than 2^(p-1) ulps in a type of p "
-    "bits, which is about a factor of two.",
+    "a number or zero of the other sign; or a number off by more than 2^(p-1) ulps in a "
+    "type of p bits, which is about a factor of two.",
     WRONG_SHAPE: "Another shape, or more or fewer outputs than one.",
     WRONG_TYPE: "Another element type.",
     HUNG: "No answer within the time limit.",
@@ -117,9 +117,9 @@ def _error(expected: Any, got: Any) -> int | None:
         return 0 if got == expected else None
     if np.isnan(expected) or np.isnan(got):
         return 0 if np.isnan(expected) and np.isnan(got) else None
-    if np.isinf(expected) != np.isinf(got) or np.signbit(got):
+    if np.isinf(expected) != np.isinf(got) or np.signbit(got) != np.signbit(expected):
         return None
-    # The bits of positive numbers are in the order of the numbers.
+    # The bits of numbers of one sign are in the order of their sizes.
     ulps = abs(int(bits(got)) - int(bits(expected)))
     return ulps if ulps <= 2 ** (PRECISION[expected.dtype.name] - 1) else None
 

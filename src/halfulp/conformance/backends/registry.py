@@ -110,6 +110,7 @@ def _torch() -> RunModel:
     torch = importlib.import_module("torch")
     from halfulp.files.formats.tensor_proto import read_tensor
     from halfulp.onnx.model.reduce_nodes import read_node
+    from halfulp.reductions import BY_OPERATOR
     from halfulp.spec.rules import reduced_axes
 
     def run(model: ModelProto, feeds: Mapping[str, Array]) -> Sequence[Any]:
@@ -126,12 +127,13 @@ def _torch() -> RunModel:
         axes = reduced_axes(
             axes, data.ndim, noop_with_empty_axes=says.noop_with_empty_axes
         )
-        squares = torch.square(to_torch(data))
-        if axes:
-            squares = torch.sum(
-                squares, dim=axes, keepdim=says.keepdims, dtype=squares.dtype
-            )
-        return [from_torch(squares)]
+        row = BY_OPERATOR[node.op_type]
+        reduce = _in_torch(torch, row.term, row.finish)
+        x = to_torch(data)
+        if not axes:  # of which torch would reduce all
+            x, axes = x.unsqueeze(0), (0,)
+            return [from_torch(reduce(x, axes, False))]
+        return [from_torch(reduce(x, axes, says.keepdims))]
 
     def to_torch(array: Array) -> Any:
         if array.dtype.name != "bfloat16":
@@ -144,6 +146,20 @@ def _torch() -> RunModel:
         return _as_bfloat16(tensor.view(torch.int16).numpy())
 
     return run
+
+
+def _in_torch(torch: Any, term: str, finish: str) -> Callable[..., Any]:
+    """How torch reduces a tensor, from axes and whether they stay, to its own type."""
+    terms = {"value": lambda x: x, "magnitude": torch.abs, "square": torch.square}
+
+    def reduce(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+        if finish == "mean":
+            return torch.mean(x, dim=axes, keepdim=keepdim)
+        if finish == "root":
+            return torch.linalg.vector_norm(x, dim=axes, keepdim=keepdim)
+        return torch.sum(terms[term](x), dim=axes, keepdim=keepdim, dtype=x.dtype)
+
+    return reduce
 
 
 BACKENDS = {
@@ -173,8 +189,9 @@ BACKENDS = {
     ),
     "torch": Backend(
         ("torch",),
-        "`torch.sum(torch.square(x), dim, keepdim, dtype=x.dtype)`, as torch reads no "
-        "ONNX; halfulp reads axes and flags for it, and invalid models are left out",
+        "`torch.sum(f(x), dim, keepdim, dtype=x.dtype)` for f nothing, abs or square, "
+        "`torch.mean` and `torch.linalg.vector_norm`, as torch reads no ONNX; halfulp "
+        "reads axes and flags for it, and invalid models are left out",
         _torch,
         leaves_out=(INVALID, WRONG_OPSET),
     ),

@@ -39,12 +39,17 @@ CLASSES = {
     "ties": "exact sums halfway between two results",
     "near ties": "exact sums just beside such a midpoint",
     "twice rounded": "sums that the next wider type rounds to a midpoint",
-    "absorption": "large squares beside many small ones",
+    "absorption": "large terms beside many small ones",
+    "cancellation": "terms of both signs, of which little is left",
+    "partial overflow": "partial sums that overflow, on the way to a sum that need not",
+    "signed zero": "zeros of both signs, and results that round to them",
     "overflow": "sums around the least one that rounds to infinity",
-    "subnormals": "subnormal elements and results, and squares that underflow",
+    "subnormals": "subnormal elements and results, and terms that underflow",
     "inf and nan": "infinities, NaNs and negative zeros",
     "wide integers": "integer sums that the floating-point types cannot hold",
     "wrap": "integer sums modulo 2^N",
+    "integer mean": "integer means, of sums that the type does not hold too",
+    "integer root": "integer roots, of sums that the type does not hold too",
     "random": "random bits, normal values, and exponents far apart",
     "long": "up to a million terms",
     "reports": "what was publicly reported about one implementation or another",
@@ -161,10 +166,15 @@ class Case:
 
     @cached_property
     def unrounded(self) -> Array:
-        """The exact values, an array of objects of the shape of the result."""
+        """The exact values, objects as of `exact`, in the shape of the result."""
         shape = reduced_shape(self.data.shape, self.reduced, self.keepdims != 0)
         values = np.empty(shape, object)
-        values.reshape(-1)[:] = np.ravel(exact(self.reduction, self.data, self.reduced))
+        found = exact(self.reduction, self.data, self.reduced)
+        flat = values.reshape(-1)
+        if isinstance(found, np.ndarray):
+            flat[:] = found.ravel()
+        else:
+            flat[0] = found
         return values
 
     @cached_property
@@ -176,6 +186,10 @@ class Case:
         result = np.empty(self.unrounded.shape, dtype)
         for index, value in np.ndenumerate(self.unrounded):
             result[index] = round_exact(value, dtype)
+        alone = self.noop_with_empty_axes and not self.reduced
+        if alone and self.reduction.term == "value" and dtype.kind not in "iu":
+            # An element that is a reduction of itself keeps its zero.
+            result[self.data == 0] = self.data[self.data == 0]
         return result
 
     @cached_property
@@ -192,7 +206,8 @@ class Case:
         """Why the right result is right."""
         if self.expected is None:
             return self.about
-        return f"{self.about} {explain(self.unrounded, self.expected)}"
+        why = explain(self.reduction, self.unrounded, self.expected)
+        return f"{self.about} {why}"
 
     def model(self) -> tuple[ModelProto, dict[str, Array]]:
         """Return the model, and the inputs to feed."""

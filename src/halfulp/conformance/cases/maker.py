@@ -52,7 +52,7 @@ class Maker:
         usual = "attr" if self.version.axes == "attribute" else "const"
         words = (since, self.dtype.name, class_name.replace(" ", "_"), detail)
         return Case(
-            f"test_{operator.lower()}_{'_'.join(map(str, words))}",
+            f"{prefix(self.reduction)}{'_'.join(map(str, words))}",
             self.reduction,
             class_name,
             others.pop("opset", since),
@@ -67,8 +67,13 @@ class Maker:
         )
 
 
+def prefix(reduction: Reduction) -> str:
+    """Return how the names of all cases of a reduction begin."""
+    return f"test_{reduction.operator.lower()}_"
+
+
 def small_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array of small integers, whose sums of squares all types hold."""
+    """Return an array of small integers, whose sums all types hold, of squares too."""
     index = np.arange(np.prod(shape, dtype=int))
     values = (7 * index * index + 3 * index) % 5
     if dtype.kind != "u":

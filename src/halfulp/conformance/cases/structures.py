@@ -1,7 +1,7 @@
 """Cases of structure: axes, flags, ranks, empty dimensions, opsets.
 
-May import bits, case, maker and recorded only. All types hold the results, so that a
-wrong one has no excuse in rounding.
+May import reductions, bits, case, maker and recorded only. All types hold the sums, so
+that a wrong one has no excuse in rounding.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import Case
 from halfulp.conformance.cases.maker import Maker, small_values
 from halfulp.conformance.cases.recorded import examples
+from halfulp.reductions import Term
 
 _SHAPE = (2, 3, 4)
 # Along axis 1 one long sum, and 33 of them, the innermost wide axis reduced or kept.
@@ -25,6 +26,13 @@ _LONGEST_SHAPE = (2, 3, 1, 2, 2, 1, 3, 2)
 # Besides the first opset of each version: among them are the last that it serves, and
 # later ones than any version.
 _OPSETS = (7, 10, 12, 15, 17, 19, 21)
+
+# What becomes of elements of which each is a reduction of itself.
+_ALONE: dict[Term, str] = {
+    "square": "Each element is squared, and no more.",
+    "magnitude": "Each element loses its sign, and no more.",
+    "value": "Each element stays what it is.",
+}
 
 _TWICE = (
     "The same axis twice: the specification does not forbid it, and ONNX's shape "
@@ -113,17 +121,22 @@ def noop(new: Maker) -> Iterator[Case]:
     if not new.version.noop_with_empty_axes:
         return
     data = small_values(_SHAPE, new.dtype)
+    is_size = new.reduction.ord is not None
+    alone = _ALONE["magnitude" if is_size else new.reduction.term]
     for flag in (1, 0, None):
         word = "absent" if flag is None else flag
         for axes_form in ("absent", "empty name", "const", "input"):
             for keep in (0, 1):
                 given: Any = None if axes_form in ("absent", "empty name") else []
                 detail = f"{word}_{axes_form.replace(' ', '_')}_keepdims{keep}"
-                note = "Each element is squared, and no more." if flag else ""
+                note = alone if flag else ""
                 yield new("noop", detail, data, axes_form, given, keep, flag, note)
     one = small_values((1, 1, 1), new.dtype)
-    note = "Each element is squared, and no more."
-    yield new("noop", "1_one_element_keepdims0", one, "absent", None, 0, 1, note)
+    yield new("noop", "1_one_element_keepdims0", one, "absent", None, 0, 1, alone)
+    if new.reduction.term == "value" and new.dtype.kind not in "iu":
+        zeros = np.array([-0.0, 0.0, -1.0]).astype(new.dtype)
+        note = "An element that is a reduction of itself keeps its sign."
+        yield new("noop", "1_negative_zero", zeros, "absent", None, 1, 1, note)
     for keep in (0, 1):
         note = "Axes are given, so the flag changes nothing."
         detail = f"1_axis1_keepdims{keep}"
@@ -131,9 +144,9 @@ def noop(new: Maker) -> Iterator[Case]:
 
 
 def rank0(new: Maker) -> Iterator[Case]:
-    """Scalars: the result is the square, of rank 0."""
+    """Scalars: the result is of one element, of rank 0."""
     data = np.array(3).astype(new.dtype)
-    note = "A scalar has no axes; its square has rank 0."
+    note = "A scalar has no axes; its result has rank 0."
     for keep in (1, 0, None):
         word = "absent" if keep is None else keep
         yield new("rank0", f"keepdims_{word}", data, "absent", None, keep, None, note)
@@ -144,7 +157,11 @@ def rank0(new: Maker) -> Iterator[Case]:
 
 
 def empty(new: Maker) -> Iterator[Case]:
-    """Dimensions of size 0: reduced, they give 0; kept, they stay."""
+    """Dimensions of size 0: reduced, they give 0 or no mean; kept, they stay."""
+    note = f"A sum of no {new.reduction.term}s is 0."
+    if new.reduction.finish == "mean":
+        is_integer = new.dtype.kind in "iu"
+        note = f"The mean of nothing is {'0 in integers' if is_integer else 'NaN'}."
     for shape, given in (
         ((2, 0, 4), [1]),
         ((2, 0, 4), [2]),
@@ -158,7 +175,6 @@ def empty(new: Maker) -> Iterator[Case]:
         axes_form = "absent" if given is None else None
         for keep in (1, 0):
             detail = f"{_size(shape)}_{_word(given)}_keepdims{keep}"
-            note = "A sum of no squares is 0."
             yield new("empty", detail, data, axes_form, given, keep, None, note)
 
 

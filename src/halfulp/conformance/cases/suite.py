@@ -17,26 +17,30 @@ from halfulp.conformance.cases.case import WRONG_OPSET, Case
 from halfulp.conformance.cases.hard_floats import hard_floats
 from halfulp.conformance.cases.hard_integers import hard_integers
 from halfulp.conformance.cases.invalid import invalid
-from halfulp.conformance.cases.maker import Maker, small_values
+from halfulp.conformance.cases.maker import Maker, prefix, small_values
 from halfulp.conformance.cases.placements import placed
 from halfulp.conformance.cases.recorded import reports
 from halfulp.conformance.cases.structures import STRUCTURES
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
-from halfulp.reductions import SUM_SQUARE
+from halfulp.reductions import IN_MODELS, Reduction
 
 
 @cache
-def all_cases() -> tuple[Case, ...]:
-    """Return every case; the same ones each time."""
+def cases_of(reduction: Reduction) -> tuple[Case, ...]:
+    """Return every case of a reduction; the same ones each time."""
     cases: list[Case] = []
-    for reduction in (SUM_SQUARE,):
-        for version in reduction.versions:
-            for element in ELEMENT_TYPES:
-                allowed = element.name in version.types
-                cases += _cases(Maker(reduction, version, element.dtype), allowed)
-        cases += reports(reduction)
+    for version in reduction.versions:
+        for element in ELEMENT_TYPES:
+            allowed = element.name in version.types
+            cases += _cases(Maker(reduction, version, element.dtype), allowed)
+    cases += reports(reduction)
     return tuple(cases)
+
+
+def all_cases(reductions: Iterable[Reduction] = IN_MODELS) -> tuple[Case, ...]:
+    """Return every case of some reductions, in their order."""
+    return tuple(case for reduction in reductions for case in cases_of(reduction))
 
 
 def quick(cases: Iterable[Case]) -> list[Case]:
@@ -44,12 +48,15 @@ def quick(cases: Iterable[Case]) -> list[Case]:
     first: dict[tuple[Any, ...], Case] = {}
     for case in cases:
         kind = case.name if case.class_name == "reports" else case.kind
-        first.setdefault((case.class_name, kind, case.type, case.version), case)
+        of = (case.reduction.name, case.class_name, kind, case.type, case.version)
+        first.setdefault(of, case)
     return list(first.values())
 
 
-def choose(pattern: str) -> list[Case]:
-    """Return the cases whose name has `pattern` in it, where * and ? stand for any text.
+def choose(pattern: str, reductions: Iterable[Reduction] = IN_MODELS) -> list[Case]:
+    """Return the cases of some reductions whose name has `pattern` in it.
+
+    There * and ? stand for any text.
 
     Raises
     ------
@@ -57,7 +64,9 @@ def choose(pattern: str) -> list[Case]:
         If there are none.
     """
     chosen = [
-        case for case in all_cases() if fnmatch.fnmatchcase(case.name, f"*{pattern}*")
+        case
+        for case in all_cases(reductions)
+        if fnmatch.fnmatchcase(case.name, f"*{pattern}*")
     ]
     if not chosen:
         raise ArgumentError(
@@ -75,7 +84,9 @@ def find(names: Iterable[str]) -> list[Case]:
     ArgumentError
         If there is none of a name.
     """
-    cases = {case.name: case for case in all_cases()}
+    names = list(names)
+    asked = (row for row in IN_MODELS if any(n.startswith(prefix(row)) for n in names))
+    cases = {case.name: case for case in all_cases(asked)}
     for name in names:
         if name not in cases:
             raise ArgumentError(

@@ -1,6 +1,6 @@
-"""Says why a result is the right one: its shape, the exact sum, the numbers around it.
+"""Says why a result is the right one: its shape, the exact value, the numbers around it.
 
-May import bits only.
+May import exact, reductions and bits only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.bits import EMAX, PRECISION, Array, bits, from_bits
+from halfulp.exact import Exact
+from halfulp.reductions import Reduction
 
 # Longer integers are told by their leading digits.
 _LONGEST = 40
@@ -38,16 +40,20 @@ def reduction(rank: int, axes: Sequence[int], keepdims: bool, expected: Array) -
 
 
 def explain(
-    unrounded: Array, expected: Array, place: tuple[int, ...] | None = None
+    row: Reduction,
+    unrounded: Array,
+    expected: Array,
+    place: tuple[int, ...] | None = None,
 ) -> str:
     """Return a sentence about an element, by default the one hardest to round.
 
     Parameters
     ----------
+    row : Reduction
     unrounded : numpy.ndarray
-        The exact values, of Fraction, int, or the floats nan and inf.
+        The exact values, as of `exact`.
     expected : numpy.ndarray
-        Of the same shape, the sums rounded.
+        Of the same shape, the same rounded.
     place : tuple of int, optional
         The index of the element.
     """
@@ -56,7 +62,7 @@ def explain(
     if place is None:
         place = hardest(unrounded, expected)
     where = f" of element {list(place)}" if expected.size > 1 else ""
-    return _sentence(unrounded[place], expected[place], where)
+    return _sentence(row, unrounded[place], expected[place], where)
 
 
 def hardest(unrounded: Array, expected: Array) -> tuple[int, ...]:
@@ -67,6 +73,8 @@ def hardest(unrounded: Array, expected: Array) -> tuple[int, ...]:
 
 def number(value: Fraction | int) -> str:
     """Return an exact number in text: an integer, m·2^e, or its leading digits."""
+    if value < 0:
+        return f"-{number(-value)}"
     numerator, denominator = value.numerator, value.denominator
     if denominator == 1 and len(str(numerator)) <= _LONGEST // 2:
         return str(numerator)
@@ -92,20 +100,30 @@ def _leading(value: Fraction | int) -> str:
     return f"{digits[0]}.{digits[1:]}e{exponent}"
 
 
-def _distance(value: Any, expected: Any) -> float:
-    """Of the exact sum from the nearest midpoint, in ulps; specials come last."""
+def _single(value: Exact) -> Fraction | int | float:
+    """An exact value; of an irrational one a number beside it that rounds alike."""
+    return (value[0] + value[1]) / 2 if isinstance(value, tuple) else value
+
+
+def _distance(exact: Any, expected: Any) -> float:
+    """Of the exact value from the nearest midpoint, in ulps; specials come last."""
+    value = _single(exact)
     if isinstance(value, float) or value == 0 or expected.dtype.kind in "iu":
         return 1.0
     if np.isinf(expected):
         return 0.75
     if value == value_of(expected):
         return 0.5
-    low, high = _around(value, expected)
-    return abs(float((value - (low + high) / 2) / (high - low)))
+    size = abs(Fraction(value))
+    low, high = _around(size, abs(expected))
+    return abs(float((size - (low + high) / 2) / (high - low)))
 
 
 def _around(value: Fraction, expected: Any) -> tuple[Fraction, Fraction]:
-    """The numbers of the type around a sum; above the largest, the next power of two."""
+    """The numbers of the type around one that is not below 0.
+
+    Above the largest, the next power of two.
+    """
     nearest = value_of(expected)
     step = 1 if value > nearest else -1
     other = from_bits(int(bits(expected)) + step, expected.dtype)[()]
@@ -114,27 +132,41 @@ def _around(value: Fraction, expected: Any) -> tuple[Fraction, Fraction]:
     return min(nearest, neighbour), max(nearest, neighbour)
 
 
-def _sentence(value: Any, expected: Any, where: str) -> str:
+def _what(row: Reduction) -> str:
+    """What the exact value is, in a word."""
+    if row.ord is not None:
+        return "norm"
+    return "mean" if row.finish == "mean" else "sum"
+
+
+def _sentence(row: Reduction, exact: Exact, expected: Any, where: str) -> str:
     name = expected.dtype.name
+    what = _what(row)
+    value = _single(exact)
     if isinstance(value, float):
-        if math.isnan(value):
-            return f"A term{where} is NaN, and so is the sum."
-        return f"A term{where} is infinite and none is NaN: the sum is +inf."
-    total = f"The exact sum{where} is {number(value)}"
+        return _of_special(row, value, expected, where)
+    about = f"The exact {what}{where} is "
+    total = f"{about}{'about ' if isinstance(exact, tuple) else ''}{number(value)}"
     if expected.dtype.kind in "iu":
-        if int(expected) == value:
-            return f"{total}, which {name} holds."
+        whole = int(value)
+        cut = "" if whole == value else f", cut off {whole}"
+        if int(expected) == whole:
+            return f"{total}{cut}, which {name} holds."
         width = 8 * expected.dtype.itemsize
-        return f"{total}; modulo 2^{width} that is {int(expected)} in {name}."
+        return f"{total}{cut}; modulo 2^{width} that is {int(expected)} in {name}."
+    if value < 0:
+        # Numbers below 0 round as their sizes do.
+        total, expected = f"{total}; of the size {number(-value)}", -expected
+        value = -value
+    sign = "-" if total.startswith(f"{about}-") else ""
     if np.isinf(expected):
-        return (
-            f"{total}, at or above {number(threshold(name))}, from where {name} is +inf."
-        )
+        least = f"at or above {number(threshold(name))}"
+        return f"{total}, {least}, from where {name} is {sign or '+'}inf."
     if 0 < value < Fraction(2) ** (1 - EMAX[name]):
         total = f"{total}, subnormal in {name}"
     if value == value_of(expected):
         return f"{total}, which {name} holds."
-    low, high = _around(value, expected)
+    low, high = _around(Fraction(value), expected)
     ulp = high - low
     between = f"{total}, between {_in_units(low, ulp)} and {_in_units(high, ulp)}"
     right = _in_units(value_of(expected), ulp)
@@ -146,6 +178,22 @@ def _sentence(value: Any, expected: Any, where: str) -> str:
         f"{between} of {name}; it lies {_ulps(abs(offset))} {side} their midpoint, so "
         f"{right} is nearer."
     )
+
+
+def _of_special(row: Reduction, value: float, expected: Any, where: str) -> str:
+    what = _what(row)
+    if math.isnan(value):
+        if expected.dtype.kind in "iu":
+            return f"There is no element, and the {what}{where} is 0."
+        none = ", or there is no term" if row.finish == "mean" else ""
+        if row.term == "value":
+            return (
+                f"The {what}{where} is NaN: a term is NaN, or infinities have both "
+                f"signs{none}."
+            )
+        return f"A term{where} is NaN, and so is the {what}."
+    sign = "-" if value < 0 else "+"
+    return f"A term{where} is infinite and none is NaN: the {what} is {sign}inf."
 
 
 def _in_units(value: Fraction, ulp: Fraction) -> str:

@@ -1,6 +1,6 @@
 """Runs as a page of Markdown.
 
-May import reductions, report, backends, cases, results, verdicts and summary only.
+May import report, backends, cases, results, verdicts and summary only.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from halfulp.conformance.report.summary import (
     LEGEND,
     TYPES,
     classes_in,
+    enumeration,
     matrix,
+    operator_rows,
+    operators_in,
     totals_rows,
 )
 from halfulp.conformance.results import Run
 from halfulp.conformance.verdicts import VERDICTS
-from halfulp.reductions import SUM_SQUARE
 from halfulp.report.markdown import RIGHT
 from halfulp.report.markdown import table as markdown_table
 
 _INTRODUCTION = (
-    "What backends give on the cases of `halfulp verify`: inputs of "
-    f"{SUM_SQUARE.operator} that are hard to get right, in every version and type, each "
-    "with its one right result."
+    "What backends give on the cases of `halfulp verify`: inputs of {} that are hard to "
+    "get right, in every version and type, each with its one right result."
 )
 _TOLERANCE_NOTE = (
     "ONNX's own runner of backend tests passes what differs by at most 1e-3 relatively "
@@ -36,13 +37,18 @@ _TOLERANCE_NOTE = (
 
 def markdown(runs: Sequence[Run], command: str) -> str:
     """Return runs as a page of Markdown."""
-    lines = ["# Conformance", "", _INTRODUCTION, ""]
+    said = enumeration(operators_in(runs))
+    lines = ["# Conformance", "", _INTRODUCTION.format(said), ""]
     lines += [f"Printed by `{command}` on {runs[0].date}, {runs[0].machine}.", ""]
     for run in runs:
         lines.append(f"- **{run.title}**: {describe(run.backend)}")
     lines += ["", "## Cases by verdict", ""]
     head = ["cases", *(run.backend for run in runs)]
     lines += markdown_table(head, totals_rows(runs), RIGHT)
+    if len(operators_in(runs)) > 1:
+        lines += ["", "## Exact cases by operator", ""]
+        head = ["operator", *(run.backend for run in runs)]
+        lines += markdown_table(head, operator_rows(runs), RIGHT)
     lines += ["", LEGEND]
     for run in runs:
         lines += ["", f"## {run.backend}", ""]

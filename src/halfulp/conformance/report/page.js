@@ -5,7 +5,7 @@ const find = (selector) => document.querySelector(selector);
 const form = find(".filters");
 const list = find("#cases");
 const more = find("#more");
-const FIELDS = ["verdict", "backend", "class", "type", "version", "name"];
+const FIELDS = ["verdict", "backend", "operator", "class", "type", "version", "name"];
 // The page opens with what is not exact, if there is such a case.
 const FIRST = { verdict: DATA.failures ? "not exact" : "any" };
 let shown = [];

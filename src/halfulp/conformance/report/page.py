@@ -1,6 +1,6 @@
 """Runs as one page of HTML: what failed first, every case explained, and matrices.
 
-May import html, reductions, backends, bits, cases, results, verdicts, elements and
+May import html, backends, bits, cases, results, verdicts, elements and
 summary only.
 Its style and script are the files page.css and page.js beside it.
 """
@@ -25,12 +25,14 @@ from halfulp.conformance.report.summary import (
     TYPES,
     Summary,
     classes_in,
+    enumeration,
     matrix,
+    operator_rows,
+    operators_in,
     totals,
 )
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
-from halfulp.reductions import SUM_SQUARE
 from halfulp.report.html import document, element, escape, head, table
 
 _ORDER = {word: place for place, word in enumerate(VERDICTS)}
@@ -53,7 +55,7 @@ def page(runs: Sequence[Run], command: str) -> str:
     data = json.dumps(_data(runs)).replace("<", "\\u003c")
     script = (folder / "page.js").read_text("utf-8")
     return document(
-        f"Conformance of {SUM_SQUARE.operator}",
+        f"Conformance of {enumeration(operators_in(runs))}",
         "\n".join(_body(runs, command)),
         style=(folder / "page.css").read_text("utf-8"),
         script=f"const DATA = {data};\n{script}",
@@ -62,7 +64,7 @@ def page(runs: Sequence[Run], command: str) -> str:
 
 def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
     yield '<main id="main" tabindex="-1">'
-    yield f"<h1>Conformance of {SUM_SQUARE.operator}</h1>"
+    yield f"<h1>Conformance of {escape(enumeration(operators_in(runs)))}</h1>"
     yield "<ul>"
     for run in runs:
         yield f"<li>{_outcome(run)}</li>"
@@ -86,6 +88,9 @@ def _body(runs: Sequence[Run], command: str) -> Iterator[str]:
         yield f"<dt>{escape(name)}</dt><dd>{escape(CLASSES[name])}</dd>"
     yield '</dl><h2 id="totals">Verdicts</h2>'
     yield _totals(runs)
+    if len(operators_in(runs)) > 1:
+        yield "<h2>Exact cases by operator</h2>"
+        yield _by_operator(runs)
     yield "<dl>"
     for name, text in VERDICTS.items():
         yield f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
@@ -124,6 +129,18 @@ def _totals(runs: Sequence[Run]) -> str:
         if any(counts):
             cells = (element("td", str(count), class_="number") for count in counts)
             rows.append((head(escape(word), scope="row"), *cells))
+    return table(heads, rows)
+
+
+def _by_operator(runs: Sequence[Run]) -> str:
+    heads = [head("operator"), *(head(escape(run.backend), "number") for run in runs)]
+    rows = [
+        (
+            head(escape(operator), scope="row"),
+            *(element("td", text, class_="number") for text in texts),
+        )
+        for operator, *texts in operator_rows(runs)
+    ]
     return table(heads, rows)
 
 
@@ -167,6 +184,7 @@ def _filters(runs: Sequence[Run]) -> Iterator[str]:
     yield '<form class="filters">'
     yield _select("verdict", ["not exact", *verdicts], "any")
     yield _select("backend", [run.backend for run in runs])
+    yield _select("operator", operators_in(runs))
     yield _select("class", classes_in(runs))
     yield _select("type", dict.fromkeys(r.case.type for run in runs for r in run.results))
     yield _select("version", map(str, versions))
@@ -215,6 +233,7 @@ def _case(case: Case, results: Sequence[Result | None]) -> dict[str, Any]:
         places = places or [first]
     return {
         "name": case.name,
+        "operator": case.reduction.operator,
         "class": case.class_name,
         "type": case.type,
         "version": case.version,
@@ -236,7 +255,7 @@ def _explained(case: Case, place: tuple[int, ...]) -> dict[str, Any]:
     """Why an element is what it is, and the terms that it is the sum of."""
     assert case.expected is not None
     return {
-        "why": explain(case.unrounded, case.expected, place),
+        "why": explain(case.reduction, case.unrounded, case.expected, place),
         "of": f" of element {list(place)}" if case.expected.size > 1 else "",
         "count": case.data.size // case.expected.size,
         "terms": lines_of(case, place),

@@ -69,6 +69,32 @@ def matrix(run: Run) -> dict[tuple[str, str], Summary]:
     return {key: _summary(results) for key, results in groups.items()}
 
 
+def operators_in(runs: Sequence[Run]) -> list[str]:
+    """Return the operators that have cases, in the order of the table."""
+    return list(
+        dict.fromkeys(
+            result.case.reduction.operator for run in runs for result in run.results
+        )
+    )
+
+
+def enumeration(words: Sequence[str]) -> str:
+    """Return words as a sentence has them."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def operator_rows(runs: Sequence[Run]) -> list[list[str]]:
+    """Return rows of text: an operator, and how many cases of each run are exact."""
+    rows = []
+    for operator in operators_in(runs):
+        row = [operator]
+        for run in runs:
+            of_it = [r for r in run.results if r.case.reduction.operator == operator]
+            row.append(f"{sum(r.exact for r in of_it)} of {len(of_it)}" if of_it else "")
+        rows.append(row)
+    return rows
+
+
 def classes_in(runs: Sequence[Run]) -> list[str]:
     """Return the classes that have cases, in their order."""
     present = {result.case.class_name for run in runs for result in run.results}

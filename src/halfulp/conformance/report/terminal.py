@@ -80,7 +80,7 @@ def details(result: Result) -> Iterator[str]:
     place = verdict.worst
     if place is None:
         place = hardest(case.unrounded, case.expected)
-    yield f"  {explain(case.unrounded, case.expected, place)}"
+    yield f"  {explain(case.reduction, case.unrounded, case.expected, place)}"
     yield f"  expected {_value(case.expected, place)}"
     if result.got is not None and result.got.shape == case.expected.shape:
         yield f"  got {_value(result.got, place)}"
