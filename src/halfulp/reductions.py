@@ -201,15 +201,12 @@ L2 = _reduction("l2", "ReduceL2", "square", "root", _AXES_FROM_18, ord=2)
 
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
 
-# Those whose operators models may have here.
-IN_MODELS = REDUCTIONS
-
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")
 
-BY_OPERATOR = {row.operator: row for row in IN_MODELS}
+BY_OPERATOR = {row.operator: row for row in REDUCTIONS}
 
 
 def reduction_named(operator: str, domain: str = "") -> Reduction | None:
-    """Return the row of an operator of a domain, if models may have it here."""
+    """Return the row of an operator of a domain, if the table has it."""
     return BY_OPERATOR.get(operator) if domain in DOMAIN_NAMES else None

@@ -20,10 +20,10 @@ from halfulp.conformance.cases.maker import prefix
 from halfulp.conformance.cases.suite import all_cases, cases_of, quick
 from halfulp.conformance.verdicts import EXACT, judge
 from halfulp.onnx import run_model
-from halfulp.reductions import IN_MODELS, L1, L2, MEAN, SUM, SUM_SQUARE, Reduction
+from halfulp.reductions import L1, L2, MEAN, REDUCTIONS, SUM, SUM_SQUARE, Reduction
 from oracle import assert_same_bits, configuration
 
-OTHERS = [row for row in IN_MODELS if row is not SUM_SQUARE]
+OTHERS = [row for row in REDUCTIONS if row is not SUM_SQUARE]
 by_row = pytest.mark.parametrize("row", OTHERS, ids=lambda row: row.name)
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ def test_each_row_has_cases_of_each_class_that_it_can_have(row: Reduction) -> No
 
 
 def test_names_tell_operators_apart() -> None:
-    for row in IN_MODELS:
+    for row in REDUCTIONS:
         begins = [case for case in all_cases() if case.name.startswith(prefix(row))]
         assert begins == list(cases_of(row))
 

@@ -27,7 +27,6 @@ from halfulp.onnx.ops import OPERATORS as OPERATORS_OF_EVALUATOR
 from halfulp.onnx.rewrite import chains
 from halfulp.onnx.rewrite.function_body import missing, spell_out
 from halfulp.reductions import (
-    IN_MODELS,
     REDUCTIONS,
     SUM,
     SUM_SQUARE,
@@ -40,7 +39,6 @@ VERSIONS = [version for row in REDUCTIONS for version in row.versions]
 NEWEST = onnx.defs.onnx_opset_version()
 
 by_row = pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
-by_row_in_models = pytest.mark.parametrize("row", IN_MODELS, ids=lambda row: row.name)
 
 
 def test_the_native_table_is_the_same() -> None:
@@ -94,14 +92,14 @@ def test_public_names_are_what_they_are_called_for() -> None:
         assert callable(getattr(halfulp, name))
 
 
-@by_row_in_models
+@by_row
 def test_each_row_is_an_operator_of_the_evaluator(row: Reduction) -> None:
     (kind,) = [each for each in OPERATORS_OF_EVALUATOR if each.row is row]
     assert kind.__name__ == row.operator
     assert getattr(halfulp.onnx, row.operator) is kind
 
 
-@by_row_in_models
+@by_row
 def test_each_row_is_spelled_out_as_onnx_does(row: Reduction) -> None:
     schema = onnx.defs.get_schema(row.operator, row.newest.since, "")
     theirs = [node.op_type for node in schema.function_body.node]
@@ -118,7 +116,7 @@ def test_each_row_is_spelled_out_as_onnx_does(row: Reduction) -> None:
         assert len(mine.input) == len(its.input)
 
 
-@by_row_in_models
+@by_row
 def test_its_term_is_known_wherever_terms_are(row: Reduction) -> None:
     for of_terms in (exact.TERMS, TERMS):
         assert row.term in of_terms

@@ -241,10 +241,10 @@ def _show_details(runs: Sequence[Run], console: Console) -> None:
 
 def _rows(operators: str) -> Sequence[Reduction]:
     """The rows of the operators that are asked for, in the table's order."""
-    from halfulp.reductions import BY_OPERATOR, IN_MODELS
+    from halfulp.reductions import BY_OPERATOR, REDUCTIONS
 
     if not operators:
-        return IN_MODELS
+        return REDUCTIONS
     names = operators.split(",")
     for name in names:
         if name not in BY_OPERATOR:
@@ -252,7 +252,7 @@ def _rows(operators: str) -> Sequence[Reduction]:
                 f"--operators has {name!r}; allowed: {', '.join(BY_OPERATOR)}, with "
                 "commas between"
             )
-    return [row for row in IN_MODELS if row.operator in names]
+    return [row for row in REDUCTIONS if row.operator in names]
 
 
 def _command(

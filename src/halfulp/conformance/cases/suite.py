@@ -23,7 +23,7 @@ from halfulp.conformance.cases.recorded import reports
 from halfulp.conformance.cases.structures import STRUCTURES
 from halfulp.element_types import ELEMENT_TYPES
 from halfulp.errors import ArgumentError
-from halfulp.reductions import IN_MODELS, Reduction
+from halfulp.reductions import REDUCTIONS, Reduction
 
 
 @cache
@@ -38,7 +38,7 @@ def cases_of(reduction: Reduction) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def all_cases(reductions: Iterable[Reduction] = IN_MODELS) -> tuple[Case, ...]:
+def all_cases(reductions: Iterable[Reduction] = REDUCTIONS) -> tuple[Case, ...]:
     """Return every case of some reductions, in their order."""
     return tuple(case for reduction in reductions for case in cases_of(reduction))
 
@@ -53,7 +53,7 @@ def quick(cases: Iterable[Case]) -> list[Case]:
     return list(first.values())
 
 
-def choose(pattern: str, reductions: Iterable[Reduction] = IN_MODELS) -> list[Case]:
+def choose(pattern: str, reductions: Iterable[Reduction] = REDUCTIONS) -> list[Case]:
     """Return the cases of some reductions whose name has `pattern` in it.
 
     There * and ? stand for any text.
@@ -85,7 +85,7 @@ def find(names: Iterable[str]) -> list[Case]:
         If there is none of a name.
     """
     names = list(names)
-    asked = (row for row in IN_MODELS if any(n.startswith(prefix(row)) for n in names))
+    asked = (row for row in REDUCTIONS if any(n.startswith(prefix(row)) for n in names))
     cases = {case.name: case for case in all_cases(asked)}
     for name in names:
         if name not in cases:

@@ -15,7 +15,7 @@ from halfulp.errors import AxesError, ModelError
 from halfulp.onnx.model.tensors import dtype_name
 from halfulp.reductions import (
     BY_OPERATOR,
-    IN_MODELS,
+    REDUCTIONS,
     OperatorVersion,
     Reduction,
     reduction_named,
@@ -82,7 +82,7 @@ def describe(path: str, at: VersionAt) -> str:
 
 def names_reduction(place: str) -> bool:
     """Tell whether a place, as `describe` names it, is that of a node that reduces."""
-    return any(f" ({row.operator}-" in place for row in IN_MODELS)
+    return any(f" ({row.operator}-" in place for row in REDUCTIONS)
 
 
 def read_node(node: NodeProto, opset: int, where: str) -> ReduceNode:

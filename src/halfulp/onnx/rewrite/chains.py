@@ -19,7 +19,7 @@ from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts
 from halfulp.onnx.model.terms import TERMS
 from halfulp.onnx.rewrite.function_body import CAST, CAST_LIKE, ROOT
-from halfulp.reductions import IN_MODELS, SUM, Finish, Reduction, Term
+from halfulp.reductions import REDUCTIONS, SUM, Finish, Reduction, Term
 
 _Kind = TypeVar("_Kind", Term, Finish)
 
@@ -148,7 +148,7 @@ def _recognized(
 
 def _row(term: Term, finish: Finish) -> Reduction | None:
     """Return the row that has a term and a finish, if models may have one."""
-    return next((r for r in IN_MODELS if (r.term, r.finish) == (term, finish)), None)
+    return next((r for r in REDUCTIONS if (r.term, r.finish) == (term, finish)), None)
 
 
 def _is_wide_cast(node: NodeProto) -> bool:
