@@ -163,13 +163,14 @@ def test_csv_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = json.loads(Path("v.json").read_text())
     wanted = [(run["backend"], c["name"]) for run in runs for c in run["cases"]]
     assert [(row["backend"], row["case"]) for row in rows] == wanted
-    command = "bench --quick --cells small --types float16,float32 --no-peers --csv b.csv"
+    chosen = "--reductions sum --cells small --types float16,float32"
+    command = f"bench --quick {chosen} --no-peers --csv b.csv"
     assert main(command.split()) == 0
     with open("b.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["table"], row["cell"]) for row in rows] == [
-        ("float16", "small"),
-        ("float32", "small"),
+        ("sum of float16", "small"),
+        ("sum of float32", "small"),
     ]
 
 

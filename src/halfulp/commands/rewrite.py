@@ -62,7 +62,7 @@ def expand(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Make ReduceSum and other nodes of each norm and sum of squares in a model.
+    """Spell out each sum of squares, L1 and L2 norm in a model.
 
     ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, ReduceL2
     Mul, ReduceSum and Sqrt. A table says what was expanded, and what was not and
