@@ -115,9 +115,10 @@ struct TermVectors<Term::magnitude> : TermOf<Term::magnitude> {
   static Wide residue(Wide x) {
     if constexpr (sizeof(Bits<type>) == 4) {
       if constexpr (format_of(type).is_signed) {
-        using Integers = SignedOf<4>::Integers;
-        const Integers sign = (Integers)x >> 31;
-        x = (Wide)(((Integers)x ^ sign) - sign);
+        // Without sign, as the least number less its sign overflows.
+        typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
+        const auto sign = (Words)((SignedOf<4>::Integers)x >> 31);
+        x = (Wide)(((Words)x ^ sign) - sign);
       }
       return x & 0xffffffff;
     } else {
