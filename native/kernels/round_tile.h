@@ -99,7 +99,8 @@ bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
 inline Vector to_odd(Vector hi, Vector lo) {
   const Mask between = (Mask)(lo != 0.0);
   const Mask nearer_0 = (Mask)(lo < 0.0) ^ (Mask)(hi < 0.0);
-  return (Vector)(((Mask)hi + (nearer_0 & between)) | (between & 1));
+  // Without sign: beyond the last output there may be any bits.
+  return (Vector)(((Wide)hi + (Wide)(nearer_0 & between)) | (Wide)(between & 1));
 }
 
 // Sets results[i] to a value that is known, rounded to `type`: see Rounder.
@@ -120,8 +121,8 @@ void round_points(const Enclosures& values, std::size_t n, void* results) {
         const Vector wide = widen(narrow);
         const Mask between = (Mask)(wide != odd);
         const Mask nearer_0 = (Mask)(size_of(wide) > size_of(odd));
-        const HalfMask bits = ((HalfMask)narrow + __builtin_convertvector(nearer_0, HalfMask)) |
-                              __builtin_convertvector(between & 1, HalfMask);
+        const Integers bits = ((Integers)narrow + __builtin_convertvector(nearer_0, Integers)) |
+                              __builtin_convertvector(between & 1, Integers);
         store_vector(outputs + i, round_to_half<type>((HalfNarrow)bits));
       }
     }
