@@ -337,7 +337,7 @@ def texts() -> dict[Path, str]:
             load(RESULTS / "accuracy.json"), "benchmarks-accuracy.svg"
         ),
         **pictures(),
-        ROOT / "docs/conformance.md": verdicts(RESULTS / "conformance.json"),
+        ROOT / "docs/conformance.md": verdicts(RESULTS / "conformance.json.gz"),
         ROOT / "docs/scale.md": scale(larger),
     }
 

@@ -44,24 +44,6 @@ struct Leading {
   bool sticky;
 };
 
-// Proved in docs/exactness.md#the-exact-sum.
-inline Leading leading_of(const Digits& value) {
-  int top = value.size - 1;
-  while (top > 0 && value.digits[top] == 0) --top;
-  std::uint64_t m = value.digits[top];
-  if (m == 0) return {0, 0, false};
-  const int zeros = __builtin_clzll(m);
-  m <<= zeros;
-  bool sticky = false;
-  if (top > 0) {
-    const std::uint64_t next = value.digits[top - 1];
-    if (zeros > 0) m |= next >> (64 - zeros);
-    sticky = next << zeros != 0;
-    for (int i = top - 2; i >= 0; --i) sticky = sticky || value.digits[i] != 0;
-  }
-  return {m, value.exponent + 64 * top - zeros, sticky};
-}
-
 // The highest digit that is not 0, or -1.
 inline int highest_of(const std::uint64_t* digits, int size) {
   int top = size - 1;
@@ -72,6 +54,22 @@ inline int highest_of(const std::uint64_t* digits, int size) {
 // Whether any of the first `count` digits is not 0.
 inline bool any_of_first(const std::uint64_t* digits, int count) {
   return highest_of(digits, count) >= 0;
+}
+
+// Proved in docs/exactness.md#the-exact-sum.
+inline Leading leading_of(const Digits& value) {
+  const int top = highest_of(value.digits, value.size);
+  if (top < 0) return {0, 0, false};
+  std::uint64_t m = value.digits[top];
+  const int zeros = __builtin_clzll(m);
+  m <<= zeros;
+  bool sticky = false;
+  if (top > 0) {
+    const std::uint64_t next = value.digits[top - 1];
+    if (zeros > 0) m |= next >> (64 - zeros);
+    sticky = next << zeros != 0 || any_of_first(value.digits, top - 1);
+  }
+  return {m, value.exponent + 64 * top - zeros, sticky};
 }
 
 // s - a * b, where that is a number of binary64 and a * b within 8u of s: Dekker's product,

@@ -83,16 +83,12 @@ inline constexpr Versions kAxesFrom18{{{1, AxesPlace::attribute, false, kAllButB
                                        {13, AxesPlace::attribute, false, kAllTypes},
                                        {18, AxesPlace::input, true, kAllTypes}}};
 
-#define AXES_FROM_13 kAxesFrom13
-#define AXES_FROM_18 kAxesFrom18
 #define REDUCTION(name, operator_name, term, finish, ord, versions) \
   {#name, operator_name, Term::term, Finish::finish, ord, versions},
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };
 #undef REDUCTION
-#undef AXES_FROM_18
-#undef AXES_FROM_13
 
 // The type of results of elements that are read as `type`, if no other is asked for, as NumPy
 // has it: that of floats, and for integers 64 bits or, of means and norms, float64.

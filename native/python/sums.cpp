@@ -159,9 +159,6 @@ nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle s
   struct Whole {
     std::uint64_t digits[3];
   };
-  const auto whole = [&](const std::uint64_t* stored) {
-    return Whole{{stored[0], stored[1], is_negative(sum, stored, 2) ? ~std::uint64_t{0} : 0}};
-  };
   // Without signs a sum from 2^127 on is known modulo 2^127 only.
   const auto is_known = [&](const std::uint64_t* stored) {
     return format.is_float || sum.is_signed || (stored[1] & kTopBit) == 0;
@@ -169,6 +166,12 @@ nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle s
   npy_intp overflow = -1;
   const auto terms = static_cast<std::int64_t>(std::min(source.count(), kMostTerms));
   const Results finished(term, finish, output);
+  const auto finished_whole = [&](const std::uint64_t* stored) {
+    const std::uint64_t third = is_negative(sum, stored, 2) ? ~std::uint64_t{0} : 0;
+    Whole whole = {{stored[0], stored[1], third}};
+    finished.finish_whole(sum, whole.digits, 3, terms);
+    return whole;
+  };
   const bool needs_all = checked || output.is_float || finish != Finish::none;
   const Length length = length_of(source.size);
   run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
@@ -176,9 +179,7 @@ nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle s
       const std::uint64_t* stored = source.sum(i);
       bool fits = is_known(stored) || !needs_all;
       if (fits && checked && !output.is_float) {
-        Whole result = whole(stored);
-        finished.finish_whole(sum, result.digits, 3, terms);
-        fits = finished.holds(result.digits);
+        fits = finished.holds(finished_whole(stored).digits);
       }
       if (!fits) {
         overflow = i;
@@ -194,9 +195,8 @@ nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle s
     if (!is_known(stored)) {
       raise_overflow(term, Finish::none, as_array(result), overflow, nb::str("2**127 or more"));
     }
-    Whole digits = whole(stored);
-    finished.finish_whole(sum, digits.digits, 3, terms);
-    raise_overflow(term, finish, as_array(result), overflow, int_from(digits.digits));
+    const Whole whole = finished_whole(stored);
+    raise_overflow(term, finish, as_array(result), overflow, int_from(whole.digits));
   }
   return result;
 }

@@ -39,7 +39,7 @@ def reduce_dask_array(
     row : Reduction
         Of the table.
     x : dask.array.Array
-        Of a dtype that `halfulp.sum_square` takes.
+        Of a dtype that `halfulp.sum` takes.
     what : str
         The caller's name of `x`, for errors.
     axes : tuple of int
@@ -51,7 +51,7 @@ def reduce_dask_array(
     split_every : int, dict of int to int, or None
         How many exact sums merge in one task, at most, as for Dask's own reductions.
     where : array_like of bool
-        Which elements count, as for `halfulp.sum_square`; a Dask array too.
+        Which elements count, as for `halfulp.sum`; a Dask array too.
 
     Raises
     ------

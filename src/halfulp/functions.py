@@ -136,7 +136,8 @@ def mean(
     dtype : dtype, optional
         As for `sum`; of integers the default is float64, as in NumPy.
     out, keepdims, where, overflow, split_every : optional
-        As for `sum`. The elements that count are divided by.
+        As for `sum`, but no `where` with Dask arrays. What is divided by is the number
+        of elements that count.
 
     Returns
     -------

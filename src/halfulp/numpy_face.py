@@ -8,7 +8,7 @@ which it makes its own, need not stand below.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +63,8 @@ def reduce_as_numpy(
     if type(x) is not ndarray:
         special = _special(x)
         if special is not None:
-            return special(
-                row, x, axis, dtype, out, keepdims, where, overflow, split_every
-            )
+            given = _Given(dtype, out, keepdims, where, overflow, split_every)
+            return special(row, x, axis, given)
         data, restore = as_array(x, "x")
     axes = None if axis is None else axes_of(axis, data.ndim)
     code = _DEFAULT_TYPE
@@ -102,6 +101,17 @@ def reduce_as_numpy(
     return result if restore is None else restore(result)
 
 
+class _Given(NamedTuple):
+    """Arguments of `reduce_as_numpy`, for what is no plain array."""
+
+    dtype: npt.DTypeLike | None
+    out: Array | None
+    keepdims: bool
+    where: Any
+    overflow: str
+    split_every: int | dict[int, int] | None
+
+
 def _special(x: Any) -> Callable[..., Any] | None:
     """Return what reduces `x` instead, if it is lazy or has labels or a mask."""
     if has_labels(x):
@@ -114,82 +124,56 @@ def _special(x: Any) -> Callable[..., Any] | None:
 
 
 def _reduce_with_labels(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None,
-    dtype: npt.DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    where: Any,
-    overflow: str,
-    split_every: Any,
+    row: Reduction, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
-    if out is not None:
+    if given.out is not None:
         raise ArgumentError("out is given with an x that has labels; allowed: without")
 
     def sum_of(inner: Any, axes: tuple[int, ...]) -> Any:
-        return reduce_as_numpy(
-            row, inner, axes, dtype, None, False, where, overflow, split_every
-        )
+        return reduce_as_numpy(row, inner, axes, *given._replace(keepdims=False))
 
-    return sum_with_labels(x, "x", axes_of(axis, x.ndim), keepdims, sum_of)
+    return sum_with_labels(x, "x", axes_of(axis, x.ndim), given.keepdims, sum_of)
 
 
 def _reduce_masked(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None,
-    dtype: npt.DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    where: Any,
-    overflow: str,
-    split_every: Any,
+    row: Reduction, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
-    if out is not None:
+    if given.out is not None:
         raise ArgumentError("out is given with a masked array; allowed: without")
-    if where is not True:
+    if given.where is not True:
         raise ArgumentError(
             "where is given with a masked array, which has its mask; allowed: without"
         )
     data, mask = np.ma.getdata(x, subok=False), np.ma.getmask(x)
     has_mask = mask is not np.ma.nomask
-    result = reduce_as_numpy(
-        row,
-        data,
-        axis,
-        dtype,
-        None,
-        keepdims,
-        mask if has_mask else True,
-        overflow,
-        split_every,
-        counted=False,
-    )
+    masked = given._replace(where=mask if has_mask else True)
+    result = reduce_as_numpy(row, data, axis, *masked, counted=False)
     axes = axes_of(axis, x.ndim)
-    nothing = mask.all(axis=axes, keepdims=keepdims) if has_mask else mask
+    nothing = mask.all(axis=axes, keepdims=given.keepdims) if has_mask else mask
     if np.ndim(result) == 0:
         return np.ma.masked if nothing else result
     return np.ma.MaskedArray(result, nothing)
 
 
 def _reduce_dask_array(
-    row: Reduction,
-    x: Any,
-    axis: int | Sequence[int] | None,
-    dtype: npt.DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    where: Any,
-    overflow: str,
-    split_every: Any,
+    row: Reduction, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
     axes = axes_of(axis, x.ndim)
-    into = _result_type(row, x, dtype, out)
-    raises_on_overflow(overflow)
-    if out is not None:
+    into = _result_type(row, x, given.dtype, given.out)
+    raises_on_overflow(given.overflow)
+    if given.out is not None:
         raise ArgumentError("out is given with a Dask array; allowed: without")
-    return reduce_lazily(row, x, "x", axes, keepdims, into, overflow, split_every, where)
+    return reduce_lazily(
+        row,
+        x,
+        "x",
+        axes,
+        given.keepdims,
+        into,
+        given.overflow,
+        given.split_every,
+        given.where,
+    )
 
 
 def reduce_lazily(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
-import struct
-import zlib
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +21,7 @@ from halfulp import ArgumentError, ExactSum, SumOverflowError, SumSquare
 from halfulp.exact import FINISHES, TERMS, exact, round_exact
 from halfulp.reductions import REDUCTIONS, SUM_SQUARE, Finish, Reduction, Term
 from oracle import INTEGERS, TYPES, arrays, assert_same_bits
+from serialized import with_crc
 
 by_term = pytest.mark.parametrize("term", TERMS)
 by_type = pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -203,11 +202,6 @@ def test_wrong_arguments_are_one_line_of_error() -> None:
         assert "\n" not in str(caught.value)
     assert values != SumSquare("float")
     assert ExactSum("float", term="square") == SumSquare("float")
-
-
-def with_crc(data: bytes) -> bytes:
-    crc = zlib.crc32(data[16:], zlib.crc32(data[:12]))
-    return data[:12] + struct.pack("<I", crc) + data[16:]
 
 
 def test_bytes_name_the_term_and_damaged_ones_are_refused(

@@ -43,6 +43,7 @@ from oracle import (
     expected,
     from_bits,
 )
+from serialized import with_crc
 
 NAMES = ("bfloat16", "float16", "float", "double", "int32", "int64", "uint32", "uint64")
 NUMPY_NAMES = dict(zip(NAMES, map(str, TYPES), strict=True))
@@ -583,11 +584,6 @@ def damaged(rng: np.random.Generator, data: bytes, count: int) -> Iterator[Any]:
         end = np.where(rng.integers(2, size=count) == 0, 40, len(data))
         batch[np.arange(count), rng.integers(0, end)] ^= other
     yield from batch[np.any(batch != np.frombuffer(data, np.uint8), axis=1)]
-
-
-def with_crc(data: bytes) -> bytes:
-    crc = zlib.crc32(data[16:], zlib.crc32(data[:12]))
-    return data[:12] + struct.pack("<I", crc) + data[16:]
 
 
 def test_a_million_damaged_byte_strings_are_a_million_errors(

@@ -315,7 +315,7 @@ def test_the_package_and_the_changelog_have_one_version() -> None:
 def test_verdicts_on_the_site_have_the_colours_of_the_report() -> None:
     colours = {EXACT: ["good"], ULPS: ["warn"], REFUSED: ["refused"]}
     seen = set()
-    runs = stored.load(claims.RESULTS / "conformance.json")
+    runs = stored.load(claims.RESULTS / "conformance.json.gz")
     # By these heads docs/conf.py knows the matrices.
     page = (DOCS / "conformance.md").read_text()
     assert page.count("\n| class | bfloat16 |") == len(runs)

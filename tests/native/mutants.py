@@ -149,9 +149,9 @@ MUTANTS = [
       "(Integers)narrow + __builtin_convertvector(nearer_0, Integers)",
       "(Integers)narrow", "half types are rounded up before they are rounded"),
     # Exact sums.
-    M("finish.h", "sticky = next << zeros != 0;", "sticky = false;",
+    M("finish.h", "sticky = next << zeros != 0 ||", "sticky =",
       "the second digit of an exact sum does not break ties"),
-    M("finish.h", "sticky = sticky || value.digits[i] != 0;", ";",
+    M("finish.h", " || any_of_first(value.digits, top - 1);", ";",
       "the lower digits of an exact sum do not break ties"),
     M("finish.h", "if (zeros > 0) m |= next >> (64 - zeros);", "",
       "the second digit of an exact sum is lost"),

@@ -1,6 +1,7 @@
 """The commands ``halfulp bench``, ``bench accuracy`` and ``bench onnxruntime``.
 
-May import errors, output, reports and terminal at once and, in a command, halfulp.bench.
+May import arguments, errors, output, reports and terminal at once and, in a command,
+halfulp.bench.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from halfulp.commands.arguments import names_in
 from halfulp.commands.reports import Reports
 from halfulp.errors import ArgumentError
 from halfulp.output import STDIO
@@ -255,11 +257,7 @@ def _choose(
     """The names in a list with commas, each once."""
     if given is None:
         return list(default)
-    names = list(dict.fromkeys(name.strip() for name in given.split(",")))
-    for name in names:
-        if name not in known:
-            raise ArgumentError(f"no {what} {name!r}; allowed: {', '.join(known)}")
-    return names
+    return names_in(given, known, f"no {what} {{!r}}; allowed: {{}}")
 
 
 def _choose_peers(given: str | None, none: bool) -> list[Peer]:

@@ -1,6 +1,6 @@
 """The command ``halfulp verify``.
 
-May import errors, output, reports, terminal and, within the command,
+May import arguments, errors, output, reports, terminal and, within the command,
 halfulp.conformance.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfulp.commands.arguments import names_in
 from halfulp.commands.reports import Reports
 from halfulp.errors import ArgumentError
 from halfulp.output import Output, written
@@ -245,13 +246,8 @@ def _rows(operators: str) -> Sequence[Reduction]:
 
     if not operators:
         return REDUCTIONS
-    names = operators.split(",")
-    for name in names:
-        if name not in BY_OPERATOR:
-            raise ArgumentError(
-                f"--operators has {name!r}; allowed: {', '.join(BY_OPERATOR)}, with "
-                "commas between"
-            )
+    wrong = "--operators has {!r}; allowed: {}, with commas between"
+    names = names_in(operators, BY_OPERATOR, wrong)
     return [row for row in REDUCTIONS if row.operator in names]
 
 

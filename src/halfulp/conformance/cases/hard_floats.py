@@ -185,9 +185,8 @@ def _signed(of: _Results) -> Iterator[HardSum]:
         return elements
 
     def tie(rng: Generator, length: int) -> tuple[Array, Array]:
-        hard, others = _midpoint(of, (1, 5), 0)(rng, length)
-        spare = np.flatnonzero(np.append(hard, others) == 0)
-        values = np.append(hard, others)
+        values = np.append(*_midpoint(of, (1, 5), 0)(rng, length))
+        spare = np.flatnonzero(values == 0)
         values[spare] = pairs(rng, len(spare))
         return rng.permutation(values), np.zeros(0, dtype)
 

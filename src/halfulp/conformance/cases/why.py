@@ -32,11 +32,15 @@ def reduction(rank: int, axes: Sequence[int], keepdims: bool, expected: Array) -
     elif len(axes) == 1:
         which = f"Axis {axes[0]} of {rank} is"
     else:
-        first = ", ".join(map(str, axes[:-1]))
-        which = f"Axes {first} and {axes[-1]} of {rank} are"
+        which = f"Axes {enumeration([str(axis) for axis in axes])} of {rank} are"
     kept = " and kept with size 1" if axes and keepdims else ""
     shape = list(expected.shape)
     return f"{which} reduced{kept}: the result has shape {shape}."
+
+
+def enumeration(words: Sequence[str]) -> str:
+    """Return words as a sentence has them."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def explain(

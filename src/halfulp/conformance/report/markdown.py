@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from halfulp.conformance.backends.registry import describe
 from halfulp.conformance.cases.case import CLASSES
+from halfulp.conformance.cases.why import enumeration
 from halfulp.conformance.report.summary import (
     LEGEND,
     TYPES,
     classes_in,
-    enumeration,
     matrix,
     operator_rows,
     operators_in,

@@ -16,7 +16,7 @@ from typing import Any
 from halfulp.conformance.backends.registry import describe
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import CLASSES, Case
-from halfulp.conformance.cases.why import explain, hardest
+from halfulp.conformance.cases.why import enumeration, explain, hardest
 from halfulp.conformance.report.elements import first_values, lines_of
 from halfulp.conformance.report.summary import (
     LEGEND,
@@ -25,7 +25,6 @@ from halfulp.conformance.report.summary import (
     TYPES,
     Summary,
     classes_in,
-    enumeration,
     matrix,
     operator_rows,
     operators_in,

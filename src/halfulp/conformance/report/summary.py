@@ -78,11 +78,6 @@ def operators_in(runs: Sequence[Run]) -> list[str]:
     )
 
 
-def enumeration(words: Sequence[str]) -> str:
-    """Return words as a sentence has them."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
 def operator_rows(runs: Sequence[Run]) -> list[list[str]]:
     """Return rows of text: an operator, and how many cases of each run are exact."""
     rows = []
