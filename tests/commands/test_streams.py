@@ -114,10 +114,10 @@ def test_completion_is_installed_by_an_option(tmp_path: Path) -> None:
         ("expand m.onnx -o o.onnx", "o.onnx"),
         ("docs Abs -o o.html", "o.html"),
         (
-            "verify halfulp -k 18_float16_ties --json o.json --html o.html",
+            "verify halfulp -k square_18_float16_ties --json o.json --html o.html",
             "o.json o.html",
         ),
-        ("verify -k 18_float16_ties --export cases", "cases"),
+        ("verify -k square_18_float16_ties --export cases", "cases"),
     ],
 )
 def test_each_file_is_told_on_stderr(
@@ -249,7 +249,7 @@ def test_pages_and_reports_go_to_stdout(
 ) -> None:
     assert main(["docs", "Abs", "-o", "-", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)
-    assert main(["verify", "halfulp", "-k", "18_float16_ties", "--json", "-"]) == 0
+    assert main(["verify", "halfulp", "-k", "square_18_float16_ties", "--json", "-"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["backend"] == "halfulp"
     assert "ties" in err
@@ -308,7 +308,7 @@ PRINTING = [
     "sum x.npy --csv",
     "run m.onnx --input x=x.npy",
     "convert m.onnx --opset 13 -o -",
-    "verify --list -k 18_float16_ties",
+    "verify --list --operators ReduceSumSquare -k 18_float16_ties",
 ]
 
 

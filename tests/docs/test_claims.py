@@ -25,9 +25,12 @@ from what_others_give import asked
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("path", claims.texts(), ids=lambda path: path.name)
+TEXTS = claims.texts()
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_a_document_shows_the_stored_results(path: Path) -> None:
-    assert path.read_text("utf-8") == claims.texts()[path]
+    assert path.read_text("utf-8") == TEXTS[path]
 
 
 def test_a_changed_figure_is_found() -> None:
@@ -123,9 +126,10 @@ def test_verdicts_written_in_few_lines_are_read_as_they_were(tmp_path: Path) -> 
     runs = conformance.load(claims.RESULTS / "conformance.json.gz")
     assert {len(run.results) + run.left_out for run in runs} == {len(all_cases())}
     path = tmp_path / "again.json.gz"
-    conformance.store(json.loads(to_json(runs)), path)
+    text = to_json(runs)
+    conformance.store(json.loads(text), path)
     again = conformance.load(path)
-    assert to_json(again) == to_json(runs)
+    assert to_json(again) == text
     assert markdown(again, "") == markdown(runs, "")
 
 
