@@ -34,7 +34,10 @@ def test_hard_rows_in_every_layout(
         n = int(rng.choice([1, 2, 3, 8, 17, 33, 64, 65, 130]))
         for name, x in adversarial.rows_for(rng, row, dtype, into, 12, n):
             want = expected_of(row, x, 1, into)
-            for layout, same, axis, more in adversarial.layouts(rng, x):
+            # Of all families, types and reductions together every layout many times.
+            layouts = [*adversarial.layouts(rng, x)]
+            for at in rng.choice(len(layouts), 5, replace=False):
+                layout, same, axis, more = layouts[at]
                 shape = shape_left(same, axis)
                 try:
                     assert_reduced(

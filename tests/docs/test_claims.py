@@ -125,6 +125,7 @@ def test_every_result_names_date_machine_and_versions() -> None:
 def test_verdicts_written_in_few_lines_are_read_as_they_were(tmp_path: Path) -> None:
     runs = conformance.load(claims.RESULTS / "conformance.json.gz")
     assert {len(run.results) + run.left_out for run in runs} == {len(all_cases())}
+    runs = runs[::3]
     path = tmp_path / "again.json.gz"
     text = to_json(runs)
     conformance.store(json.loads(text), path)
