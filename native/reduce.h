@@ -1,5 +1,5 @@
 // One call of a reduction: memory and shares for the ladder, or for exact sums.
-// May include finish.h, parallel.h, plan.h, terms.h and watch.h only; its source
+// May include finish.h, operations.h, parallel.h, plan.h, terms.h and watch.h only; its source
 // exact_outputs.h, exact_sum.h, ladder.h, read.h, schedule.h and workspace.h too.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "finish.h"
+#include "operations.h"
 #include "parallel.h"
 #include "plan.h"
 #include "terms.h"
@@ -15,6 +16,7 @@
 namespace halfulp {
 
 struct Request {
+  Operation operation;
   Term term;
   Finish finish;
   const std::byte* input;

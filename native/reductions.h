@@ -1,5 +1,5 @@
 // The table of reductions: what each is made of, and what ONNX says of its operator.
-// May include finish.h, formats.h and terms.h only.
+// May include finish.h, formats.h, operations.h and terms.h only.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "finish.h"
 #include "formats.h"
+#include "operations.h"
 #include "terms.h"
 
 namespace halfulp {
@@ -69,9 +70,10 @@ struct Versions {
 struct Reduction {
   const char* name;           // Python's
   const char* operator_name;  // ONNX's
+  Operation operation;
   Term term;
   Finish finish;
-  int ord;  // of the norm that it is; 0 if it is none
+  double ord;  // of the norm that it is; 0 if it is none
   Versions versions;
 };
 
@@ -83,8 +85,8 @@ inline constexpr Versions kAxesFrom18{{{1, AxesPlace::attribute, false, kAllButB
                                        {13, AxesPlace::attribute, false, kAllTypes},
                                        {18, AxesPlace::input, true, kAllTypes}}};
 
-#define REDUCTION(name, operator_name, term, finish, ord, versions) \
-  {#name, operator_name, Term::term, Finish::finish, ord, versions},
+#define REDUCTION(name, operator_name, operation, term, finish, ord, versions) \
+  {#name, operator_name, Operation::operation, Term::term, Finish::finish, ord, versions},
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };

@@ -181,7 +181,8 @@ class Node {
     }
     std::byte* const result = result_of(result_shape, result_rank);
     const Plan plan = make_plan(rank, shape, strides, is_reduced, bytes, bytes);
-    const Request request = {reduction_.term,
+    const Request request = {reduction_.operation,
+                             reduction_.term,
                              reduction_.finish,
                              static_cast<const std::byte*>(memory_of(data)),
                              result,

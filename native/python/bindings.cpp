@@ -77,6 +77,7 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
                                 ? new_array(output_format->type, result_rank, shape)
                                 : nb::borrow(out);
   Request request;
+  request.operation = row.operation;
   request.term = row.term;
   request.finish = row.finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
@@ -127,8 +128,8 @@ nb::list reductions() {
     const char* const finish =
         with_finish(reduction.finish, [](auto finish) { return finish.kName; });
     rows.append(nb::make_tuple(reduction.name, reduction.operator_name,
-                               facts_of(reduction.term).name, finish, reduction.ord,
-                               nb::tuple(versions)));
+                               name_of(reduction.operation), facts_of(reduction.term).name,
+                               finish, reduction.ord, nb::tuple(versions)));
   }
   return rows;
 }
@@ -217,10 +218,10 @@ NB_MODULE(_core, module) {
              "Whether so many terms as are counted can have these sums.");
   module.def(
       "reductions", &Bound<&reductions>::call,
-      nb::sig("def reductions() -> list[tuple[str, str, str, str, int, "
+      nb::sig("def reductions() -> list[tuple[str, str, str, str, str, float, "
               "tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]"),
-      "The table of reductions: name, operator, term, finish, ord and versions, each since "
-      "an opset, with its axes' place, noop_with_empty_axes and codes of types.");
+      "The table of reductions: name, operator, operation, term, finish, ord and versions, "
+      "each since an opset, with its axes' place, noop_with_empty_axes and codes of types.");
   module.def("import_dlpack", &Bound<&import_dlpack>::call, nb::arg("capsule").none(),
              nb::sig("def import_dlpack(capsule: object) -> numpy.ndarray"),
              "A NumPy view of the memory of a DLPack capsule.");

@@ -103,6 +103,7 @@ void update_sums(nb::handle term_name, nb::handle sums, nb::handle data, nb::han
     throw nb::value_error("sums do not fit");
   }
   Request request;
+  request.operation = Operation::sum;
   request.term = term;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.input_type = request.output_type = *type;

@@ -29,9 +29,9 @@ def round_sums(term: str, finish: str, sums: numpy.ndarray, shape: tuple[int, ..
 def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool:
     """Whether so many terms as are counted can have these sums."""
 
-def reductions() -> list[tuple[str, str, str, str, int, tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]:
+def reductions() -> list[tuple[str, str, str, str, str, float, tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]:
     """
-    The table of reductions: name, operator, term, finish, ord and versions, each since an opset, with its axes' place, noop_with_empty_axes and codes of types.
+    The table of reductions: name, operator, operation, term, finish, ord and versions, each since an opset, with its axes' place, noop_with_empty_axes and codes of types.
     """
 
 def import_dlpack(capsule: object) -> numpy.ndarray:

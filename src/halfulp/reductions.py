@@ -16,6 +16,7 @@ from typing import Literal
 from halfulp.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from halfulp.errors import ModelError
 
+Operation = Literal["sum", "max", "min", "product"]
 Term = Literal["square", "magnitude", "value"]
 Finish = Literal["none", "mean", "root"]
 AxesPlace = Literal["attribute", "input"]
@@ -73,22 +74,25 @@ class Reduction:
         with ONNX's face it is `onnx_name`.
     operator : str
         ONNX's name.
+    operation : {"sum", "max", "min", "product"}
+        What joins the terms.
     term : {"square", "magnitude", "value"}
-        What an element adds.
+        What an element gives.
     finish : {"none", "mean", "root"}
-        What becomes of the sum before it is rounded.
+        What becomes of the whole before it is rounded.
     versions : tuple of OperatorVersion
         The oldest first.
-    ord : int, optional
+    ord : float, optional
         Of the norm that it is, in NumPy's words; None if it is none.
     """
 
     name: str
     operator: str
+    operation: Operation
     term: Term
     finish: Finish
     versions: tuple[OperatorVersion, ...]
-    ord: int | None = None
+    ord: float | None = None
 
     @property
     def onnx_name(self) -> str:
@@ -184,20 +188,23 @@ _AXES_FROM_13: _Versions = (*_AXES_FROM_18[:2], (13, "input", True, True, _ALL))
 def _reduction(
     name: str,
     operator: str,
+    operation: Operation,
     term: Term,
     finish: Finish,
     versions: _Versions,
-    ord: int | None = None,
+    ord: float | None = None,
 ) -> Reduction:
     made = tuple(OperatorVersion(operator, *version) for version in versions)
-    return Reduction(name, operator, term, finish, made, ord)
+    return Reduction(name, operator, operation, term, finish, made, ord)
 
 
-SUM_SQUARE = _reduction("sum_square", "ReduceSumSquare", "square", "none", _AXES_FROM_18)
-SUM = _reduction("sum", "ReduceSum", "value", "none", _AXES_FROM_13)
-MEAN = _reduction("mean", "ReduceMean", "value", "mean", _AXES_FROM_18)
-L1 = _reduction("l1", "ReduceL1", "magnitude", "none", _AXES_FROM_18, ord=1)
-L2 = _reduction("l2", "ReduceL2", "square", "root", _AXES_FROM_18, ord=2)
+SUM_SQUARE = _reduction(
+    "sum_square", "ReduceSumSquare", "sum", "square", "none", _AXES_FROM_18
+)
+SUM = _reduction("sum", "ReduceSum", "sum", "value", "none", _AXES_FROM_13)
+MEAN = _reduction("mean", "ReduceMean", "sum", "value", "mean", _AXES_FROM_18)
+L1 = _reduction("l1", "ReduceL1", "sum", "magnitude", "none", _AXES_FROM_18, ord=1)
+L2 = _reduction("l2", "ReduceL2", "sum", "square", "root", _AXES_FROM_18, ord=2)
 
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
 

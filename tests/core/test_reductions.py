@@ -53,6 +53,7 @@ def test_the_native_table_is_the_same() -> None:
         (
             row.name,
             row.operator,
+            row.operation,
             row.term,
             row.finish,
             row.ord or 0,

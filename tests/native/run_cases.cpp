@@ -59,7 +59,8 @@ bool is_interrupted(bool adds) {
   const bool is_reduced[] = {true, true};
   std::uint64_t output[kMostDigits] = {};
   Watch watch([] { return true; });
-  Request request = {Term::square,
+  Request request = {Operation::sum,
+                     Term::square,
                      Finish::none,
                      reinterpret_cast<const std::byte*>(row.data()),
                      reinterpret_cast<std::byte*>(output),
@@ -86,7 +87,8 @@ bool finds_what_does_not_fit() {
   const bool is_reduced[] = {true};
   const auto excess = [&](Term term, Finish finish) -> std::uint64_t {
     std::int32_t output = 0;
-    Request request = {term,
+    Request request = {Operation::sum,
+                       term,
                        finish,
                        reinterpret_cast<const std::byte*>(row),
                        reinterpret_cast<std::byte*>(&output),
@@ -203,10 +205,11 @@ int main(int count, char** arguments) {
     }
     const bool is_reduced[] = {header.axis == 0, header.axis == 1};
     const Plan plan = make_plan(2, shape, strides, is_reduced, input.bytes, output.bytes);
-    const Request request = {
-        term,       finish,     reinterpret_cast<const std::byte*>(data.data()),
-        got.data(), input.type, output.type,
-        false,      false};
+    const Request request = {Operation::sum, term,
+                             finish,         reinterpret_cast<const std::byte*>(data.data()),
+                             got.data(),     input.type,
+                             output.type,    false,
+                             false};
     const int digits = sum_format(term, input).stored_digits;
     const Results results(term, finish, output);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);

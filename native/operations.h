@@ -1,0 +1,14 @@
+// Operations: what joins the terms of a reduction. Includes nothing of halfulp.
+#pragma once
+
+namespace halfulp {
+
+enum class Operation { sum, max, min, product };
+
+inline constexpr const char* kOperationNames[] = {"sum", "max", "min", "product"};
+
+constexpr const char* name_of(Operation operation) {
+  return kOperationNames[static_cast<int>(operation)];
+}
+
+}  // namespace halfulp
