@@ -7,7 +7,7 @@ CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 test-wheel \
-  conformance sanitize compare fuzz mutants coverage lint format stub bench peers scale wheel clean
+  conformance sanitize compare fuzz mutants coverage lint format stub bench peers models scale wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -179,6 +179,13 @@ peers: .venv/bench
 	$(PIP) $(PEERS)
 	$(BIN)/python benchmarks/what_others_give.py > build/peers.json
 	mv build/peers.json benchmarks/results/peers.json
+	$(BIN)/python benchmarks/claims.py
+
+# docs/models.md: what halfulp changes in the models of tests/stored/models.
+models: .venv/test
+	mkdir -p build
+	$(BIN)/python benchmarks/real_models.py > build/models.json
+	mv build/models.json benchmarks/results/models.json
 	$(BIN)/python benchmarks/claims.py
 
 # docs/scale.md: an array larger than memory, on two Dask workers. Some minutes.

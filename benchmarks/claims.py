@@ -3,8 +3,8 @@
     python benchmarks/claims.py           writes README.md and what docs/ has of it
     python benchmarks/claims.py --check   writes nothing; exits with 1 if a text differs
 
-Nothing is measured here: `make bench`, `peers`, `scale` and `conformance` do, with date,
-machine and versions.
+Nothing is measured here: `make bench`, `peers`, `models`, `scale` and `conformance` do,
+with date, machine and versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -287,6 +287,135 @@ def scale(result: dict[str, Any]) -> str:
     )
 
 
+_MODELS = """\
+# Real models
+
+What halfulp changes in models as people have them: converted from scikit-learn by
+skl2onnx, or exported from PyTorch, at opsets 11 to 21, with random weights. The files are
+in tests/stored/models, and tests/stored/exported/make_models.py made them. Each ran in
+ONNX Runtime without halfulp's library and [with it](onnxruntime.md), and once more with
+it after [`halfulp fuse`](guides/onnx.md), where that made other nodes.
+
+{note}
+
+{same}
+
+- *differs*: the greatest difference of the output with the library from that without, in
+  units in the last place (ulps).
+- *without*, *with*, *fused*: how far off each is, which is the greatest difference, in
+  ulps, from what the same model gives in float64; and how many of the elements are equal
+  to that, rounded once. (Not for models that are of float64 themselves.)
+
+What all columns have in common comes from other operators, matrix products above all; an
+element near zero may be hundreds of ulps off by them. Where the runtime makes a node of
+its own of the means, as of a layer norm, nothing changes; where it makes means of a node,
+as of GroupNormalization at opset 21, they are halfulp's.
+"""
+
+_HARD = """
+## Where the runtime alone is wrong
+
+The same models on vectors of some 10^25, in float64 10^200 (*large*), and on 65,532 rows
+(*long*). Shown is the first element of the output; *right* is that in float64.
+
+{table}
+
+With the library a norm or a mean overflows, or vanishes, only if the true one does. What
+overflows before it stays: squares that are a node of their own (`rms_norm`), the product
+of two sums of squares (`cosine_similarity` below opset 18). A norm that is written in
+parts is one node after `halfulp fuse` (`normalizer_l2`), but not where its root is a
+power of 0.49999976, as PyTorch's older exporter has it (`pairwise_distance`). And in
+`kmeans_far`, above, clusters lie far from the origin: skl2onnx computes distances as
+|x|² - 2x·c + |c|², and float32 has no digits left for the difference, however exact |x|²
+is.
+"""
+
+
+def models(result: dict[str, Any]) -> str:
+    """docs/models.md: what halfulp changes in real models."""
+    plain = [row for row in result["rows"] if not row["inputs"]]
+    hard = [row for row in result["rows"] if row["inputs"]]
+    outputs = [output for row in plain for output in row["outputs"].values()]
+    labels = [output for output in outputs if "ulps" not in output["difference"]]
+    known = [output for output in labels if "as_sklearn" in output]
+    for output in labels:
+        assert output["difference"]["agree"] == output["difference"]["of"]
+    right = [o for o in known if o["as_sklearn"]["with"] == o["difference"]["of"]]
+    same = (
+        f"**Labels are the same** without and with, in all {len(labels)} models that "
+        f"give some; in {len(right)} of the {len(known)} of scikit-learn they are its "
+        "own. Other outputs differ in last bits."
+    )
+    note = peers_note(result).replace("what_others_give", "real_models")
+    note = f"{note} Counted as reductions are {listed(result['operators'])}."
+    lines = _MODELS.format(
+        note=wrapped(note.replace("make peers", "make models")), same=wrapped(same)
+    ).splitlines()
+    for title, producer in (("scikit-learn", "skl2onnx"), ("PyTorch", "pytorch")):
+        mine = [row for row in plain if row["from"] == producer]
+        head = ["model", "opsets", "reductions", "output", "differs", *_WAYS]
+        lines += ["", f"## {title}", "", *table(head, _merged(mine, _changes))]
+    head = [
+        "model",
+        "inputs",
+        "opsets",
+        "reductions",
+        "without",
+        "with",
+        "fused",
+        "right",
+    ]
+    shown = "\n".join(table(head, _merged(hard, _firsts)))
+    return "\n".join(lines) + "\n" + _HARD.format(table=shown)
+
+
+_WAYS = ("without", "with", "fused")
+
+
+def _merged(
+    rows: list[dict[str, Any]], cells: Callable[[dict[str, Any], str], list[str]]
+) -> list[list[str]]:
+    """The rows of a table, one for all opsets at which a model's cells are the same."""
+    opsets: dict[tuple[str, ...], list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row["model"], row["opset"])):
+        nodes = ", ".join(f"{n} {name}" for name, n in row["nodes"].items()) or "none"
+        for output in row["outputs"]:
+            key = row["model"], row["inputs"], nodes, *cells(row, output)
+            opsets.setdefault(key, []).append(str(row["opset"]))
+    return [
+        [name, *([inputs] if inputs else []), ", ".join(opsets[key]), nodes, *rest]
+        for key in opsets
+        for name, inputs, nodes, *rest in [key]
+    ]
+
+
+def _changes(row: dict[str, Any], output: str) -> list[str]:
+    """How an output differs, and how far it is off in each way."""
+    facts = row["outputs"][output]
+    difference, off = facts["difference"], facts.get("off", {})
+    if "ulps" not in difference:
+        label = f"{difference['agree']} of {difference['of']} equal"
+        known = facts.get("as_sklearn", {})
+        right = [f"{known[way]} as scikit-learn" if known else "" for way in _WAYS[:2]]
+        return [output, label, *right, ""]
+    cells = [_off(off[way]) if way in off else "" for way in _WAYS]
+    return [output, _ulps(difference["ulps"]), *cells]
+
+
+def _off(facts: dict[str, Any]) -> str:
+    return f"{_ulps(facts['ulps'])}, {100 * facts['agree'] // facts['of']} %"
+
+
+def _ulps(number: int | str) -> str:
+    return "NaN" if number == "inf" else f"{number:,}"
+
+
+def _firsts(row: dict[str, Any], output: str) -> list[str]:
+    """The first element of an output in each way."""
+    first = row["outputs"][output]["first"]
+    return [first.get(way, "") for way in (*_WAYS, "right")]
+
+
 def verdicts(path: Path) -> str:
     """docs/conformance.md: what backends give on the cases of `halfulp verify`."""
     runs = conformance.load(path)
@@ -323,6 +452,7 @@ def texts() -> dict[Path, str]:
     measured = load(RESULTS / "speed.json")
     index, limit = ROOT / "docs/index.md", ROOT / "docs/limits.md"
     first = between(path.read_text("utf-8"), _SHORT, short_peers(others))
+    real = json.loads((RESULTS / "models.json").read_text("utf-8"))
     larger = json.loads((RESULTS / "scale.json").read_text("utf-8"))
     return {
         path: with_claim(first, measured, "docs/benchmarks.md"),
@@ -337,6 +467,7 @@ def texts() -> dict[Path, str]:
             load(RESULTS / "accuracy.json"), "benchmarks-accuracy.svg"
         ),
         **pictures(),
+        ROOT / "docs/models.md": models(real),
         ROOT / "docs/conformance.md": verdicts(RESULTS / "conformance.json.gz"),
         ROOT / "docs/scale.md": scale(larger),
     }

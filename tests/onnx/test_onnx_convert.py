@@ -612,6 +612,12 @@ NEIGHBOURS = [
     (11, 13, "{ y = Softmax<axis = 1>(s) }"),
     (13, 11, "{ y = Softmax(s) }"),
     (18, 11, "{ z = Shape(s) y = Reshape<allowzero = 0>(s, z) }"),
+    (18, 11, "<int64[2] z = {3, -1}> { y = Reshape<allowzero = 1>(s, z) }"),
+    (18, 13, "{ z = Shape<start = 1, end = 2>(s) y = Cast<to = 1>(z) }"),
+    (15, 14, "{ z = Shape<start = -2>(s) y = Cast<to = 1>(z) }"),
+    (18, 11, "{ z = Shape<start = -9, end = 9>(s) y = Cast<to = 1>(z) }"),
+    (15, 11, "{ z = Shape<end = -1>(s) y = Cast<to = 1>(z) }"),
+    (18, 11, "{ z = Shape<start = 2, end = 1>(s) y = Cast<to = 1>(z) }"),
     (19, 13, "{ y = Cast<to = 1, saturate = 1>(s) }"),
     (13, 11, "{ k = Constant<value_floats = [1.5]>() y = Add(s, k) }"),
     (13, 10, "{ k = Constant<value_float = 1.5>() y = Mul(s, k) }"),
@@ -655,6 +661,18 @@ def test_other_operators_come_along_in_nested_graphs() -> None:
 
 
 REFUSED = [
+    (
+        18,
+        13,
+        "y = Reshape<allowzero = 1>(s, p)",
+        "Reshape-14 to Reshape-13 cannot be made: Reshape-13 has no .* 'allowzero'",
+    ),
+    (
+        18,
+        13,
+        "y, w = Split<axis = 1, num_outputs = 2>(s)",
+        "Split-18 to Split-13 cannot be made: Split-13 has no attribute 'num_outputs'",
+    ),
     (20, 18, "y = Gelu(s)", "Gelu exists from opset 20 on"),
     (13, 12, "y = Softmax<axis = 1>(s)", "Softmax-13 to Softmax-11 would change"),
     (12, 13, "y = Hardmax(s)", "Hardmax-11 to Hardmax-13 would change the meaning"),
@@ -663,7 +681,6 @@ REFUSED = [
     (20, 21, "y = GroupNormalization<num_groups = 1>(s, q, q)", "GroupNormalization"),
     (6, 7, "y = Dropout(s)", "Dropout-6 to Dropout-7 would change the meaning"),
     (6, 7, "y = PRelu(s, q3)", "PRelu-6 to PRelu-7 would change the meaning"),
-    (15, 13, "y = Shape<start = 1>(s)", "attribute: start for operator Shape"),
     (13, 12, "y = Relu(h)", r"tensor\(bfloat16\), not allowed in Relu-6"),
     (
         11,

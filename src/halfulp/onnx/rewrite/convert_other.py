@@ -18,6 +18,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from halfulp.errors import ModelError
 from halfulp.faults import reason
+from halfulp.onnx.model.nodes import drop_attribute
 from halfulp.onnx.model.onnx_crashes import check_safe
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts
@@ -95,7 +96,7 @@ def _take(
         raise ModelError(f"{start}would change the meaning: {change}")
     versions = step.new.since_version, step.old.since_version
     if versions in REWORDED.get(node.op_type, ()):
-        return [node]
+        return _without_newer(node, step, scope, fresh, start)
     names = _short_names(node)
     alone = _alone(node, names, step.opsets[0], scope)
     try:
@@ -105,6 +106,56 @@ def _take(
         said = reason(error).rpartition(" failed: ")[2]
         raise ModelError(f"{start}is beyond onnx's version converter: {said}") from error
     return _taken_over(ModelProto.FromString(converted), names, node, fresh)
+
+
+def _without_newer(
+    node: NodeProto,
+    step: Step,
+    scope: Scope,
+    fresh: Callable[[str], str],
+    start: str,
+) -> Sequence[NodeProto]:
+    """Return the nodes that do what `node` does without attributes of its version."""
+    newer = [a for a in node.attribute if a.name not in step.new.attributes]
+    if not newer:
+        return [node]
+    if node.op_type == "Shape":
+        return _as_slice(node, fresh)
+    if node.op_type == "Reshape":
+        # allowzero says what a size of 0 means, which is nothing where there is none.
+        shape = scope.array(node.input[1])
+        if shape is not None and np.all(shape):
+            copy = NodeProto()
+            copy.CopyFrom(node)
+            drop_attribute(copy, newer[0].name)
+            return [copy]
+    raise ModelError(
+        f"{start}cannot be made: {node.op_type}-{step.new.since_version} has no "
+        f"attribute {newer[0].name!r}"
+    )
+
+
+def _as_slice(node: NodeProto, fresh: Callable[[str], str]) -> Sequence[NodeProto]:
+    """Return what a Shape that has ends is before opset 15: a Slice of all sizes."""
+    # Slice clamps both ends, and counts negative ones from the end, as Shape does.
+    given = {attribute.name: attribute.i for attribute in node.attribute}
+    ends = {
+        fresh(f"{node.output[0]}_{name}"): np.array([given.get(name, default)], np.int64)
+        for name, default in (("start", 0), ("end", np.iinfo(np.int64).max))
+    }
+    whole = fresh(f"{node.output[0]}_shape")
+    last = NodeProto(op_type="Slice", input=[whole, *ends], output=node.output)
+    for field in ("name", "doc_string", "domain"):
+        if node.HasField(field):
+            setattr(last, field, getattr(node, field))
+    last.metadata_props.extend(node.metadata_props)
+    constants = (
+        onnx.helper.make_node(
+            "Constant", [], [name], value=onnx.numpy_helper.from_array(end)
+        )
+        for name, end in ends.items()
+    )
+    return [*constants, onnx.helper.make_node("Shape", node.input, [whole]), last]
 
 
 # One run takes ten milliseconds or more, and models repeat themselves.
