@@ -1,92 +1,27 @@
 // What becomes of a sum S before it is rounded: f(S), where f never decreases, so that the ends
 // of an enclosure of S go to the ends of one of f(S). Knows no term, no kernel and no format.
 // Proved in docs/exactness.md#finishes.
-// Includes nothing of halfulp.
+// May include digits.h and logarithm.h only.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+
+#include "digits.h"
+#include "logarithm.h"
 
 namespace halfulp {
 
-__extension__ typedef unsigned __int128 uint128;  // as in terms.h
+enum class Finish { none, mean, root, log };
 
-enum class Finish { none, mean, root };
-
-inline constexpr Finish kFinishes[] = {Finish::none, Finish::mean, Finish::root};
-
-// An enclosure with its two numbers apart: |S - (s + t)| <= width, where s is s + t rounded to
-// binary64. In fact it is less, by the slack of docs/exactness.md#rounding-both-ends.
-struct Interval {
-  double s;
-  double t;
-  double width;
-};
+inline constexpr Finish kFinishes[] = {Finish::none, Finish::mean, Finish::root, Finish::log};
 
 // A number of binary64 next to a value, and one with the sign of what that is more.
 struct Point {
   double nearest;
   double rest;
 };
-
-// The non-negative integer of `size` 64-bit digits, least first, times 2^exponent.
-struct Digits {
-  const std::uint64_t* digits;
-  int size;
-  int exponent;
-};
-
-// The value (m + f) * 2^exponent, where 0 < f < 1 if `sticky` and f = 0 otherwise. It is 0, or
-// the highest bit of m is set.
-struct Leading {
-  std::uint64_t m;
-  int exponent;
-  bool sticky;
-};
-
-// The highest digit that is not 0, or -1.
-inline int highest_of(const std::uint64_t* digits, int size) {
-  int top = size - 1;
-  while (top >= 0 && digits[top] == 0) --top;
-  return top;
-}
-
-// Whether any of the first `count` digits is not 0.
-inline bool any_of_first(const std::uint64_t* digits, int count) {
-  return highest_of(digits, count) >= 0;
-}
-
-// Proved in docs/exactness.md#the-exact-sum.
-inline Leading leading_of(const Digits& value) {
-  const int top = highest_of(value.digits, value.size);
-  if (top < 0) return {0, 0, false};
-  std::uint64_t m = value.digits[top];
-  const int zeros = __builtin_clzll(m);
-  m <<= zeros;
-  bool sticky = false;
-  if (top > 0) {
-    const std::uint64_t next = value.digits[top - 1];
-    if (zeros > 0) m |= next >> (64 - zeros);
-    sticky = next << zeros != 0 || any_of_first(value.digits, top - 1);
-  }
-  return {m, value.exponent + 64 * top - zeros, sticky};
-}
-
-// s - a * b, where that is a number of binary64 and a * b within 8u of s: Dekker's product,
-// halves by Veltkamp; not finite where these overflow. Written out, as what this is compiled
-// for may have no fused operation.
-inline double rest_of_product(double s, double a, double b) {
-  constexpr double kSplit = 0x1.0000002p27;
-  const double a_scaled = a * kSplit;
-  const double a_high = a_scaled - (a_scaled - a);
-  const double a_low = a - a_high;
-  const double b_scaled = b * kSplit;
-  const double b_high = b_scaled - (b_scaled - b);
-  const double b_low = b - b_high;
-  const double p = a * b;
-  const double e = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
-  return (s - p) - e;
-}
 
 // The root of m, rounded down.
 inline std::uint64_t root_of(uint128 m) {
@@ -115,13 +50,16 @@ inline std::uint64_t root_of(uint128 m) {
 // around f(S), with slack as it has; `near` is cheaper, and one up to 3u of it. `of` the digits
 // of S decides what is left open, ties too. `of` a number s of binary64, the sum itself, is
 // f(s) rounded to nearest, and a number with the sign of what that leaves, 0 if nothing.
-// `whole` makes a whole S, whose digits come least first, f(S) rounded down.
+// `whole` makes a whole S, whose digits come least first, f(S) rounded down. `kIsOdd` says that
+// f(-S) = -f(S), and f(0) = 0: only sizes are finished. Else f(0) is -infinity, there is no f
+// below it, and f may be of either sign: of the digits of S comes a size with that.
 template <Finish finish>
 struct FinishOf;
 
 template <>
 struct FinishOf<Finish::none> {
   static constexpr const char* kName = "none";
+  static constexpr bool kIsOdd = true;
   static constexpr bool kChanges = false;
   static constexpr bool kNeedsTerms = false;
   static Interval of(const Interval& sum, std::int64_t) { return sum; }
@@ -135,6 +73,7 @@ struct FinishOf<Finish::none> {
 template <>
 struct FinishOf<Finish::mean> {
   static constexpr const char* kName = "mean";
+  static constexpr bool kIsOdd = true;
   static constexpr bool kChanges = true;
   static constexpr bool kNeedsTerms = true;
 
@@ -194,6 +133,7 @@ struct FinishOf<Finish::mean> {
 template <>
 struct FinishOf<Finish::root> {
   static constexpr const char* kName = "root";
+  static constexpr bool kIsOdd = true;
   static constexpr bool kChanges = true;
   static constexpr bool kNeedsTerms = false;
 
@@ -264,6 +204,34 @@ struct FinishOf<Finish::root> {
   static double inverse_of(double root) { return 1 / (root + 0x1p-600); }
 };
 
+// The logarithm of S. Proved in docs/exactness.md#logarithms.
+template <>
+struct FinishOf<Finish::log> {
+  static constexpr const char* kName = "log";
+  static constexpr bool kIsOdd = false;
+  static constexpr bool kChanges = true;
+  static constexpr bool kNeedsTerms = false;
+
+  static Interval of(const Interval& sum, std::int64_t) { return log_of(sum); }
+  static Interval near(const Interval& sum, std::int64_t) { return log_of(sum); }
+
+  static Sized of(const Digits& sum, std::int64_t) {
+    const Leading leading = leading_of(sum);
+    const bool is_1 = leading.m == std::uint64_t{1} << 63 && leading.exponent == -63;
+    return is_1 && !leading.sticky ? Sized{false, {0, 0, false}} : log_of(sum);
+  }
+
+  // The sum of a logarithm and what makes it known is never asked for.
+  static Point of(double sum, std::int64_t) { return {sum, 0}; }
+
+  // Of at least 1.
+  static void whole(std::uint64_t* digits, int size, std::int64_t) {
+    const Leading log = of(Digits{digits, size, 0}, 0).size;
+    for (int i = 0; i < size; ++i) digits[i] = 0;
+    if (log.exponent > -64) digits[0] = log.m >> -log.exponent;  // below 2^8
+  }
+};
+
 // Calls call(FinishOf<finish>).
 template <class Call>
 auto with_finish(Finish finish, Call call) {
@@ -274,6 +242,8 @@ auto with_finish(Finish finish, Call call) {
       return call(FinishOf<Finish::mean>());
     case Finish::root:
       return call(FinishOf<Finish::root>());
+    case Finish::log:
+      return call(FinishOf<Finish::log>());
   }
   __builtin_unreachable();
 }

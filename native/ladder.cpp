@@ -164,6 +164,7 @@ bool Ladder::fits(std::int64_t i, double bits, const Workspace& workspace) const
 // Decides the open outputs of begin..end whose terms `method` adds without an error.
 void Ladder::take_exact(Method method, std::int64_t begin, std::int64_t end,
                         Workspace& workspace) const {
+  if (request_.finish == Finish::log) return;  // no number of binary64 but 1 has one that is
   constexpr std::int64_t kFew = 64;
   double exact[kFew + kPadding] = {};
   std::int64_t terms[kFew], place[kFew];

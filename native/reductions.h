@@ -24,6 +24,12 @@ constexpr TypeSet all_types() {
   return all;
 }
 
+constexpr TypeSet float_types() {
+  TypeSet floats = 0;
+  for (const Format& format : kFormats) floats |= format.is_float ? set_of(format.type) : 0;
+  return floats;
+}
+
 inline constexpr TypeSet kAllTypes = all_types();
 inline constexpr TypeSet kAllButBfloat16 = kAllTypes & ~set_of(Type::bfloat16);
 
@@ -85,12 +91,26 @@ inline constexpr Versions kAxesFrom18{{{1, AxesPlace::attribute, false, kAllButB
                                        {13, AxesPlace::attribute, false, kAllTypes},
                                        {18, AxesPlace::input, true, kAllTypes}}};
 
+inline constexpr Versions kFloatsFrom28{{{1, AxesPlace::attribute, false, kAllButBfloat16},
+                                         {11, AxesPlace::attribute, false, kAllButBfloat16},
+                                         {13, AxesPlace::attribute, false, kAllTypes},
+                                         {18, AxesPlace::input, true, kAllTypes},
+                                         {28, AxesPlace::input, true, float_types()}}};
+
 #define REDUCTION(name, operator_name, operation, term, finish, ord, versions) \
   {#name, operator_name, Operation::operation, Term::term, Finish::finish, ord, versions},
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };
 #undef REDUCTION
+
+// So many come first that models may have; the others are functions of Python alone.
+constexpr std::size_t count_of_models() {
+  std::size_t count = 0;
+  for (const Reduction& row : kReductions) count += row.finish != Finish::log;
+  return count;
+}
+inline constexpr std::size_t kModelReductions = count_of_models();
 
 // The type of results of elements that are read as `type`, if no other is asked for, as NumPy
 // has it: that of floats, and for integers 64 bits or, of means and norms, float64.

@@ -69,7 +69,11 @@ inline void enclose(const SumFormat& sum, const std::uint64_t* digits, int size,
 class Results {
  public:
   Results(Term term, Finish finish, const Format& format)
-      : term_(term), is_signed_(facts_of(term).is_signed), finish_(finish), format_(format) {}
+      : term_(term),
+        is_signed_(facts_of(term).is_signed),
+        finish_(finish),
+        is_odd_(with_finish(finish, [](auto f) { return f.kIsOdd; })),
+        format_(format) {}
 
   // The result, if the enclosure of a sum of so many terms determines it. Both ends of the
   // enclosure are finished and rounded; both are monotone, so if they agree the exact sum gives
@@ -86,10 +90,11 @@ class Results {
       return infinite_is_final || !is_signed_;
     }
     if (std::abs(hi) > 0x1.fffffffffffffp1023) {
-      *result = with_sign(format_.infinity(), hi < 0);
+      *result = of_infinity(false, hi < 0);
       return infinite_is_final;
     }
     const Interval sum = interval_of(hi, lo, bound);
+    if (!is_odd_ && decide_interval(sum, result)) return true;
     if (unit > 0 && sum.width < unit / 2) {
       const double s = std::rint(sum.s / unit);  // sum.s / unit itself from 2^52 on
       const double t = std::rint(((sum.s - s * unit) + sum.t) / unit);
@@ -97,14 +102,15 @@ class Results {
       const auto size = static_cast<uint128>(whole < 0 ? -whole : whole);
       const std::uint64_t digits[] = {static_cast<std::uint64_t>(size),
                                       static_cast<std::uint64_t>(size >> 64)};
-      *result = with_sign(of_digits({digits, 2, std::ilogb(unit)}, terms), whole < 0);
+      *result = of_digits({digits, 2, std::ilogb(unit)}, whole < 0, terms);
       return true;
     }
     if (sum.s == 0) {
       const std::uint64_t zero = 0;
-      *result = of_digits({&zero, 1, 0}, terms);
+      *result = of_digits({&zero, 1, 0}, false, terms);
       return sum.width == 0;
     }
+    if (!is_odd_) return false;
     const bool negative = sum.s < 0;
     const Interval size = negative ? Interval{-sum.s, -sum.t, sum.width} : sum;
     if (!(size.s >= kLeastDecidable && size.width < size.s)) return false;
@@ -115,20 +121,35 @@ class Results {
     return same;
   }
 
-  // The result, of a float type, of a sum that is known exactly, not below 0.
-  std::uint64_t of_digits(const Digits& sum, std::int64_t terms) const {
+  // The result, of a float type, of a sum that is known exactly, by its size.
+  std::uint64_t of_digits(const Digits& sum, bool negative, std::int64_t terms) const {
     return with_finish(finish_, [&](auto finish) {
       if (finish.kNeedsTerms && terms == 0) return format_.quiet_nan();
-      const Leading value = finish.of(sum, terms);
-      return round_to(format_, value.m, value.exponent, value.sticky);
+      if constexpr (finish.kIsOdd) {
+        return with_sign(rounded(finish.of(sum, terms)), negative);
+      } else {
+        if (highest_of(sum.digits, sum.size) < 0) return with_sign(format_.infinity(), true);
+        if (negative) return format_.quiet_nan();
+        const Sized value = finish.of(sum, terms);
+        return with_sign(rounded(value.size), value.negative);
+      }
     });
   }
 
   // Makes an exact sum of integers, of at most three digits, the exact result of an integer
-  // type; that of no terms is 0. Below 0 it is what it is of the size, so towards zero.
+  // type; that of no terms is 0. Below 0 it is what it is of the size, so towards zero; where
+  // there is none, the least value of the type.
   void finish_whole(const SumFormat& sum, std::uint64_t* digits, int size,
                     std::int64_t terms) const {
     const bool negative = is_negative(sum, digits, size);
+    if (!is_odd_ && (negative || highest_of(digits, size) < 0)) {
+      std::fill_n(digits, size, 0);
+      if (format_.is_signed) {
+        digits[0] = std::uint64_t{1} << (8 * format_.bytes - 1);
+        negate(digits, size);
+      }
+      return;
+    }
     if (negative) negate(digits, size);
     with_finish(finish_, [&](auto finish) {
       if (!(finish.kNeedsTerms && terms == 0)) finish.whole(digits, size, terms);
@@ -160,8 +181,7 @@ class Results {
     }
     const std::uint64_t flags = flags_of(sum, digits);
     if (flags != 0) {
-      return flags & kNan ? format_.quiet_nan()
-                          : with_sign(format_.infinity(), flags & kNegativeInfinite);
+      return of_infinity(flags & kNan, flags & kNegativeInfinite);
     }
     return of_sum(sum, digits, sum.digits, terms);
   }
@@ -183,12 +203,12 @@ class Results {
           const auto finish_as = [&](auto terms_of) {
             // For types of at most 24 bits the rounder takes sums for less exact.
             if (format_.precision <= 24) {
-              finish_few(sums + i, few, hi, lo, bound,
+              finish_few<finish.kIsOdd>(sums + i, few, hi, lo, bound,
                          [&](const Interval& sum, std::int64_t j) {
                            return finish.near(sum, terms_of(j));
                          });
             } else {
-              finish_few(sums + i, few, hi, lo, bound,
+              finish_few<finish.kIsOdd>(sums + i, few, hi, lo, bound,
                          [&](const Interval& sum, std::int64_t j) {
                            return finish.of(sum, terms_of(j));
                          });
@@ -227,12 +247,12 @@ class Results {
   }
 
  private:
-  template <class Of>
+  template <bool is_odd, class Of>
   static void finish_few(const Enclosures& sums, std::int64_t n, double* hi, double* lo,
                          double* bound, Of of) {
     for (std::int64_t i = 0; i < n; ++i) {
       const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
-      const double sign = sum.s < 0 ? -1 : 1;
+      const double sign = is_odd && sum.s < 0 ? -1 : 1;
       const Interval finished = of(Interval{sign * sum.s, sign * sum.t, sum.width}, i);
       hi[i] = sign * finished.s;
       lo[i] = sign * finished.t;
@@ -242,6 +262,32 @@ class Results {
     }
   }
 
+  std::uint64_t rounded(const Leading& value) const {
+    return round_to(format_, value.m, value.exponent, value.sticky);
+  }
+
+  // The result of a sum that is infinite, or NaN.
+  std::uint64_t of_infinity(bool is_nan, bool negative) const {
+    const bool none = is_nan || (!is_odd_ && negative);
+    return none ? format_.quiet_nan() : with_sign(format_.infinity(), negative);
+  }
+
+  // The same of the interval of a sum, where it decides, for a finish of one sign alone.
+  bool decide_interval(const Interval& sum, std::uint64_t* result) const {
+    if (sum.s < -sum.width) {
+      *result = format_.quiet_nan();
+      return true;
+    }
+    return with_finish(finish_, [&](auto finish) {
+      const Interval value = finish.of(sum, 1);
+      const bool negative = value.s < 0;
+      const Interval size = negative ? Interval{-value.s, -value.t, value.width} : value;
+      const bool same = round_ends(format_, size, result);
+      *result = with_sign(*result, negative);
+      return same;
+    });
+  }
+
   std::uint64_t with_sign(std::uint64_t bits, bool negative) const {
     return negative ? bits | format_.sign() : bits;
   }
@@ -249,16 +295,19 @@ class Results {
   // The result of a sum of `size` digits, without flags.
   std::uint64_t of_sum(const SumFormat& sum, const std::uint64_t* digits, int size,
                        std::int64_t terms) const {
-    if (!is_negative(sum, digits, size)) return of_digits({digits, size, sum.exponent}, terms);
+    if (!is_negative(sum, digits, size)) {
+      return of_digits({digits, size, sum.exponent}, false, terms);
+    }
     std::uint64_t negated[kMostDigits];
     std::copy_n(digits, size, negated);
     negate(negated, size);
-    return with_sign(of_digits({negated, size, sum.exponent}, terms), true);
+    return of_digits({negated, size, sum.exponent}, true, terms);
   }
 
   const Term term_;
   const bool is_signed_;
   const Finish finish_;
+  const bool is_odd_;
   const Format& format_;
 };
 

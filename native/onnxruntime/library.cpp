@@ -108,7 +108,7 @@ OrtCustomOpDomain* make_domain(const OrtApi* runtime, Selection selection) {
   OrtCustomOpDomain* domain = nullptr;
   check(api(CreateCustomOpDomain, "", &domain));
   try {
-    for (std::size_t i = 0; i < std::size(kReductions); ++i) {
+    for (std::size_t i = 0; i < kModelReductions; ++i) {
       if (!(selection >> i & 1)) continue;
       const Reduction& reduction = kReductions[i];
       for (const Format& format : kFormats) {

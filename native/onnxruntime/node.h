@@ -267,7 +267,9 @@ class Node {
   // Where each element is a reduction of itself, -0 stays -0: a sum of it would be +0.
   void keep_zeros(const Request& request, std::ptrdiff_t bytes) const {
     const Format& format = format_of(type_);
-    if (!format.is_float || !facts_of(reduction_.term).is_signed) return;
+    const bool is_itself =
+        facts_of(reduction_.term).is_signed && reduction_.finish != Finish::log;
+    if (!format.is_float || !is_itself) return;
     const auto copy = [&](auto zero) {
       zero = static_cast<decltype(zero)>(format.sign());
       const std::ptrdiff_t size = sizeof zero;

@@ -25,6 +25,7 @@ from halfulp.functions import mean, sum, sum_square, vector_norm
 from halfulp.onnx_functions import (
     reduce_l1,
     reduce_l2,
+    reduce_log_sum,
     reduce_mean,
     reduce_sum,
     reduce_sum_square,
@@ -67,6 +68,7 @@ __all__ = [
     "onnxruntime",
     "reduce_l1",
     "reduce_l2",
+    "reduce_log_sum",
     "reduce_mean",
     "reduce_sum",
     "reduce_sum_square",

@@ -6,6 +6,7 @@ view bits.
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -15,7 +16,12 @@ from typing import Any
 import numpy as np
 
 from halfulp.arrays import as_array
-from halfulp.element_types import ElementType, data_type, element_type
+from halfulp.element_types import (
+    ELEMENT_TYPES,
+    ElementType,
+    data_type,
+    element_type,
+)
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import MEAN, SUM, SUM_SQUARE, Finish, Reduction, Term
 from halfulp.spec.rules import axes_of, check_flag, norm_of, reduced_shape
@@ -40,6 +46,12 @@ ExactFinish = Callable[[Fraction | int | float, int], Exact]
 # Places after the binary point: further than those of half the least number of any type.
 _ROOT_PLACES = 1200
 
+# Logarithms are computed in decimal digits, of numbers of any exponent.
+_DECIMAL = decimal.Context(
+    prec=10_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
+)
+_FLOATS = tuple(kind for kind in ELEMENT_TYPES if kind.kind == "float")
+
 
 def _mean(total: Fraction | int | float, terms: int) -> Exact:
     if not terms:
@@ -58,10 +70,43 @@ def _root(total: Fraction | int | float, _: int) -> Exact:
     return below, Fraction(root + 1, 1 << _ROOT_PLACES)
 
 
+def _log(total: Fraction | int | float, _: int) -> Exact:
+    if isinstance(total, float):
+        return math.nan if total == -math.inf else total
+    if total <= 0:
+        # Below 0 there is none; of whole numbers that is the least, too.
+        return -math.inf if total == 0 or isinstance(total, int) else math.nan
+    if total == 1:
+        return Fraction(0)
+    with decimal.localcontext(_DECIMAL) as context:
+        # In decimal digits the denominator, a power of 2, leaves nothing over.
+        places = total.denominator.bit_length() - 1
+        number = decimal.Decimal(total.numerator * 5**places).scaleb(-places)
+        return _decided(context, number.ln)
+
+
+def _decided(
+    context: decimal.Context, compute: Callable[[], decimal.Decimal]
+) -> tuple[Fraction, Fraction]:
+    """Return two fractions around a value that any precision gives to one place."""
+    context.prec = 40
+    while True:
+        value = compute()
+        near = Fraction(value)
+        width = 2 * Fraction(10) ** (value.adjusted() - context.prec + 1)
+        ends = near - width, near + width
+        if all(_float_bits(ends[0], t) == _float_bits(ends[1], t) for t in _FLOATS) and (
+            int(ends[0]) == int(ends[1])
+        ):
+            return ends
+        context.prec *= 2
+
+
 FINISHES: dict[Finish, ExactFinish] = {
     "none": lambda total, _: total,
     "mean": _mean,
     "root": _root,
+    "log": _log,
 }
 
 # Elements that are taken as Python numbers at once.
@@ -276,7 +321,8 @@ def _sum(
 def round_exact(value: Exact, dtype: Any) -> Any:
     """Round an exact result to a dtype: floats to nearest even, integers modulo 2^N.
 
-    To an integer, a fraction is cut off, and nan is 0: the mean of nothing.
+    To an integer, a fraction is cut off, nan is 0, the mean of nothing, and -inf is the
+    least one.
 
     Parameters
     ----------
@@ -302,7 +348,9 @@ def round_exact(value: Exact, dtype: Any) -> Any:
     if isinstance(value, tuple):  # what is between them rounds as their middle does
         value = (value[0] + value[1]) / 2
     if kind.kind == "integer":
-        bits = 0 if isinstance(value, float) else int(value) % 2**width
+        least = -(2 ** (width - 1)) if kind.is_signed else 0
+        cut = (least if value == -math.inf else 0) if isinstance(value, float) else value
+        bits = int(cut) % 2**width
     else:
         bits = _float_bits(value, kind)
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)[()]

@@ -13,10 +13,10 @@ import numpy as np
 from halfulp import _core
 from halfulp.arrays import as_array, is_dask_array
 from halfulp.element_types import element_type
-from halfulp.errors import ArgumentError, AxesError
+from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.numpy_face import NO_DASK, reduce_lazily
-from halfulp.reductions import L1, L2, MEAN, SUM, SUM_SQUARE, Reduction
+from halfulp.reductions import L1, L2, LOG_SUM, MEAN, SUM, SUM_SQUARE, Reduction
 from halfulp.spec.rules import (
     axes_error,
     check_flag,
@@ -24,6 +24,7 @@ from halfulp.spec.rules import (
     reduced_axes,
 )
 
+NO_LAZY = "data is a Dask array; allowed: arrays of other kinds, for logarithms"
 _AXES = "a sequence of int or a 1-D array of int64"
 
 
@@ -252,6 +253,52 @@ def reduce_sum_square(
     )
 
 
+def reduce_log_sum(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Any:
+    """ONNX's ReduceLogSum, version 28, correctly rounded; of integers version 18.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `reduce_sum`, but no Dask array.
+    axes, keepdims, noop_with_empty_axes
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The natural logarithm of the exact sum, rounded once. That of 0 is -inf, as of an
+    empty sum, that of 1 is +0, and of what is below 0 there is none: NaN. Of integers
+    it is cut toward zero, of the whole sum, not modulo 2^N; where there is none, it is
+    the least value of the type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_log_sum(np.float32([[3e38, 3e38], [2.5, -1.5]]), [1])
+    array([[89.28999],
+           [ 0.     ]], dtype=float32)
+    >>> halfulp.reduce_log_sum(np.int64([2**62, 2**62, 2**62]), keepdims=0)
+    array(44)
+    """
+    return reduce_as_onnx(LOG_SUM, data, axes, keepdims, noop_with_empty_axes)
+
+
 def reduce_as_onnx(
     row: Reduction,
     data: Any,
@@ -280,6 +327,8 @@ def reduce_as_onnx(
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
     kind = element_type(array.dtype, "data has dtype")
+    if lazy and row.finish == "log":
+        raise UnsupportedTypeError(NO_LAZY)
     if lazy:
         result = reduce_lazily(row, data, "data", normal, keep, kind, "wrap", split_every)
     elif split_every is not None:
@@ -289,7 +338,8 @@ def reduce_as_onnx(
             row.name, array, normal, keep, kind.code, False, None, None, True, False
         )
     # Where each element is a reduction of itself, -0 stays -0.
-    if noop and not given and row.term == "value" and kind.kind == "float":
+    is_itself = row.term == "value" and row.finish != "log"
+    if noop and not given and is_itself and kind.kind == "float":
         result = np.where(array == 0, array, result)
     return result if restore is None else restore(result)
 

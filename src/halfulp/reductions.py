@@ -18,7 +18,7 @@ from halfulp.errors import ModelError
 
 Operation = Literal["sum", "max", "min", "product"]
 Term = Literal["square", "magnitude", "value"]
-Finish = Literal["none", "mean", "root"]
+Finish = Literal["none", "mean", "root", "log"]
 AxesPlace = Literal["attribute", "input"]
 
 
@@ -78,7 +78,7 @@ class Reduction:
         What joins the terms.
     term : {"square", "magnitude", "value"}
         What an element gives.
-    finish : {"none", "mean", "root"}
+    finish : {"none", "mean", "root", "log"}
         What becomes of the whole before it is rounded.
     versions : tuple of OperatorVersion
         The oldest first.
@@ -170,6 +170,7 @@ def result_of(source: ElementType, *, is_real: bool) -> ElementType:
 
 
 _ALL = tuple(t.name for t in ELEMENT_TYPES)
+_FLOATS = tuple(t.name for t in ELEMENT_TYPES if t.kind == "float")
 _ALL_BUT_BFLOAT16 = tuple(name for name in _ALL if name != "bfloat16")
 
 
@@ -181,6 +182,10 @@ _AXES_FROM_18: _Versions = (
     (11, "attribute", False, True, _ALL_BUT_BFLOAT16),
     (13, "attribute", False, True, _ALL),
     (18, "input", True, True, _ALL),
+)
+_FLOATS_FROM_28: _Versions = (
+    *_AXES_FROM_18,
+    (28, "input", True, True, _FLOATS),
 )
 _AXES_FROM_13: _Versions = (*_AXES_FROM_18[:2], (13, "input", True, True, _ALL))
 
@@ -205,8 +210,11 @@ SUM = _reduction("sum", "ReduceSum", "sum", "value", "none", _AXES_FROM_13)
 MEAN = _reduction("mean", "ReduceMean", "sum", "value", "mean", _AXES_FROM_18)
 L1 = _reduction("l1", "ReduceL1", "sum", "magnitude", "none", _AXES_FROM_18, ord=1)
 L2 = _reduction("l2", "ReduceL2", "sum", "square", "root", _AXES_FROM_18, ord=2)
+LOG_SUM = _reduction("log_sum", "ReduceLogSum", "sum", "value", "log", _FLOATS_FROM_28)
 
+# What models may have; the others are functions with ONNX's face alone.
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
+LOGARITHMS = (LOG_SUM,)
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")

@@ -27,6 +27,7 @@ from halfulp.onnx.ops import OPERATORS as OPERATORS_OF_EVALUATOR
 from halfulp.onnx.rewrite import chains
 from halfulp.onnx.rewrite.function_body import missing, spell_out
 from halfulp.reductions import (
+    LOGARITHMS,
     REDUCTIONS,
     SUM,
     SUM_SQUARE,
@@ -35,7 +36,7 @@ from halfulp.reductions import (
 )
 from oracle import assert_same_bits
 
-VERSIONS = [version for row in REDUCTIONS for version in row.versions]
+VERSIONS = [v for row in (*REDUCTIONS, *LOGARITHMS) for v in row.versions]
 NEWEST = onnx.defs.onnx_opset_version()
 
 by_row = pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
@@ -59,7 +60,7 @@ def test_the_native_table_is_the_same() -> None:
             row.ord or 0,
             [(v.since, v.axes, v.noop_with_empty_axes, {*v.types}) for v in row.versions],
         )
-        for row in REDUCTIONS
+        for row in (*REDUCTIONS, *LOGARITHMS)
     ]
     assert theirs == ours
 
@@ -131,7 +132,7 @@ def test_squares_are_known_where_conformance_needs_them() -> None:
     assert SUM_SQUARE.term in preimages.INVERSES
 
 
-@by_row
+@pytest.mark.parametrize("row", [*REDUCTIONS, *LOGARITHMS], ids=lambda row: row.name)
 def test_onnx_has_the_same_versions(row: Reduction) -> None:
     every = onnx.defs.get_all_schemas_with_history()
     since = [s.since_version for s in every if (s.domain, s.name) == ("", row.operator)]
