@@ -34,13 +34,15 @@ std::int64_t exact_bytes(const Plan& plan, const Request& request) {
 // which a kernel takes one by one. They take up to half of a worker's share.
 std::int64_t exact_outputs_at_once(const Plan& plan, const Request& request,
                                    std::int64_t workers) {
+  const std::int64_t outputs = plan.kept.innermost().count;
+  if (plan.layout == Layout::rows) return std::min<std::int64_t>(16, outputs);
   const Format& format = format_of(request.input_type);
   const bool cancels = facts_of(request.term).is_signed && format.is_float;
+  const std::int64_t wanted = !format.is_float ? 512 : (cancels ? 256 : 64);
+  if (outputs <= 64) return outputs;
   const std::int64_t share = (kMostScratch / workers - kPackBytes) / 2;
   const std::int64_t room = share / exact_bytes(plan, request) / 64 * 64;
-  const std::int64_t wanted =
-      plan.layout == Layout::rows ? 16 : (!format.is_float ? 512 : (cancels ? 256 : 64));
-  return std::min({std::max<std::int64_t>(64, room), wanted, plan.kept.innermost().count});
+  return std::min({std::max<std::int64_t>(64, room), wanted, outputs});
 }
 
 // Outputs of a tile, at most: wide enough to read whole pages of a row; no wider than needed,
@@ -68,7 +70,7 @@ class Call {
 
   void run() {
     schedule_.for_each_tile([this](const Tile& tile, std::size_t worker) {
-      Workspace& workspace = *workspaces_[worker];
+      Workspace& workspace = worker == 0 ? first_ : *others_[worker - 1];
       workspace.pace.count(1);
       const Place input = Place{request_.input, request_.mask} + tile.input;
       std::byte* output = request_.output + tile.output;
@@ -92,15 +94,28 @@ class Call {
         at_once_(exact_outputs_at_once(plan, request, workers)),
         exact_outputs_(plan, request.term, request.input_type, request.adds, reader_, schedule_,
                        part_workspaces_),
-        ladder_(plan, request, reader_, schedule_, exact_outputs_, at_once_, part_workspaces_) {
+        ladder_(plan, request, reader_, schedule_, exact_outputs_, at_once_, part_workspaces_),
+        first_(tile(), needs(plan, false), request.watch, &room_) {
     // All memory is had before anything is written: a call is done whole or not at all.
-    workspaces_ = workspaces_for(plan, schedule_.workers(), false);
-    if (schedule_.parts() > 1) {
-      part_workspaces_ = workspaces_for(plan, schedule_.parts(), true);
+    if (schedule_.workers() > 1) add_workspaces(plan, schedule_.workers() - 1, false, others_);
+    if (schedule_.parts() > 1) add_workspaces(plan, schedule_.parts(), true, part_workspaces_);
+  }
+
+  void add_workspaces(const Plan& plan, std::int64_t count, bool of_parts,
+                      Workspaces& workspaces) const {
+    workspaces.resize(count);
+    for (std::unique_ptr<Workspace>& workspace : workspaces) {
+      workspace = std::make_unique<Workspace>(tile(), needs(plan, of_parts), request_.watch);
     }
   }
 
-  Workspaces workspaces_for(const Plan& plan, std::int64_t count, bool of_parts) const {
+  // Outputs that a workspace has room for.
+  std::int64_t tile() const {
+    const std::int64_t tile = schedule_.tile();
+    return request_.adds ? std::max(tile, kReshapedColumns) : tile;
+  }
+
+  Workspace::Needs needs(const Plan& plan, bool of_parts) const {
     const Loop& reduced = plan.reduced.innermost();
     const bool by_columns = plan.layout == Layout::columns;
     const bool adds = request_.adds;
@@ -118,13 +133,7 @@ class Call {
     needs.part_bytes = adds ? (of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0)
                             : at_once_ * 8 * sum.digits;
     needs.counts = !adds && Ladder::counts_terms(request_);
-    const std::int64_t tile = schedule_.tile();
-    Workspaces workspaces(count);
-    for (std::unique_ptr<Workspace>& workspace : workspaces) {
-      workspace = std::make_unique<Workspace>(adds ? std::max(tile, kReshapedColumns) : tile,
-                                              needs, request_.watch);
-    }
-    return workspaces;
+    return needs;
   }
 
   void copy_sums_before(const Tile& tile) const {
@@ -143,7 +152,9 @@ class Call {
   const std::int64_t at_once_;  // outputs summed exactly
   const ExactOutputs exact_outputs_;
   const Ladder ladder_;
-  Workspaces workspaces_;
+  Workspace::Room room_;
+  Workspace first_;    // of the worker that has number 0
+  Workspaces others_;  // of those after it
   Workspaces part_workspaces_;
 };
 

@@ -8,8 +8,6 @@
 #include <optional>
 #include <thread>
 
-#include "modes.h"
-
 namespace halfulp {
 
 std::int64_t Schedule::workers_for(const Plan& plan, std::int64_t element_bytes,
@@ -27,7 +25,8 @@ Schedule::Schedule(const Plan& plan, std::int64_t workers, std::int64_t widest,
                    const Executor& executor, Watch* watch)
     : plan_(plan), executor_(executor), watch_(watch) {
   const std::int64_t row = plan.kept.innermost().count;
-  const std::int64_t rows = plan.kept.count() / row;
+  std::int64_t rows = 1;
+  for (int i = 0; i < plan.kept.size - 1; ++i) rows *= plan.kept.loops[i].count;
   tile_ = std::min(row, widest);
   if (workers > 1 && rows < 4 * workers) {
     // Four turns for each worker even out their speed; columns lose more by narrow tiles.
@@ -36,10 +35,10 @@ Schedule::Schedule(const Plan& plan, std::int64_t workers, std::int64_t widest,
     const std::int64_t fair = (row * rows + turns - 1) / turns;
     tile_ = std::min(tile_, std::max<std::int64_t>(fair, by_rows ? 1 : kSmallestTile));
   }
-  tiles_per_row_ = (row + tile_ - 1) / tile_;
+  if (tile_ < row) tiles_per_row_ = (row + tile_ - 1) / tile_;
   tiles_ = rows * tiles_per_row_;
-  tiles_per_turn_ = std::max<std::int64_t>(1, tiles_ / (8 * workers));
   if (workers == 1) return;
+  tiles_per_turn_ = std::max<std::int64_t>(1, tiles_ / (8 * workers));
   if (tiles_ >= workers) {
     workers_ = workers;
     return;
@@ -60,7 +59,6 @@ Part Schedule::part_at(std::int64_t item) const {
   return part;
 }
 
-// Workers take some items at a time until none is left.
 void Schedule::share_turns(std::int64_t items, std::int64_t per_turn, std::int64_t workers,
                            const Turn& turn) const {
   std::atomic<std::int64_t> next_item{0};
@@ -71,11 +69,10 @@ void Schedule::share_turns(std::int64_t items, std::int64_t per_turn, std::int64
   std::mutex mutex;  // guards the three
   std::optional<std::condition_variable> ended;
   const std::thread::id caller = std::this_thread::get_id();
-  const bool watched = watch_ && workers > 1;
-  if (watched) ended.emplace();
+  if (watch_) ended.emplace();
   const auto work = [&] {
     std::int64_t item = 0;
-    if (watched) {
+    if (watch_) {
       const std::lock_guard<std::mutex> guard(mutex);
       ++running;
     }
@@ -96,7 +93,7 @@ void Schedule::share_turns(std::int64_t items, std::int64_t per_turn, std::int64
       }
       next_item.store(items);
     }
-    if (!watched) return;
+    if (!watch_) return;
     // Nothing would be heard while the thread that asks waits for others to end.
     std::unique_lock<std::mutex> lock(mutex);
     --running;
@@ -108,11 +105,7 @@ void Schedule::share_turns(std::int64_t items, std::int64_t per_turn, std::int64
       lock.lock();
     }
   };
-  if (workers > 1) {
-    executor_.run(static_cast<int>(workers), std::ref(work));  // by reference: no memory
-  } else {
-    work();
-  }
+  executor_.run(static_cast<int>(workers), std::ref(work));  // by reference: no memory
   if (watch_) watch_->look();
   if (failure) std::rethrow_exception(failure);
 }

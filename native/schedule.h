@@ -1,5 +1,5 @@
 // Hands out tiles of outputs, and parts of the terms of a tile, to the workers of an executor.
-// Knows no sums. May include parallel.h, plan.h and watch.h only; its source modes.h too.
+// Knows no sums. May include modes.h, parallel.h, plan.h and watch.h only.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "modes.h"
 #include "parallel.h"
 #include "plan.h"
 #include "watch.h"
@@ -68,9 +69,18 @@ class Schedule {
 
   template <class F>
   void share(std::int64_t items, std::int64_t per_turn, std::int64_t workers, F turn) const {
-    share_turns(items, per_turn, workers, std::ref(turn));  // by reference: no memory
+    if (workers > 1) {
+      return share_turns(items, per_turn, workers, std::ref(turn));  // by reference: no memory
+    }
+    std::int64_t item = 0;
+    {
+      const StandardModes modes;
+      turn(item, items, 0);
+    }
+    if (watch_) watch_->look();
   }
 
+  // The same by several workers, who take `per_turn` items at a time until none is left.
   void share_turns(std::int64_t items, std::int64_t per_turn, std::int64_t workers,
                    const Turn& turn) const;
   Tile tile_at(std::int64_t item) const {

@@ -18,6 +18,11 @@ namespace halfulp {
 // Memory for tiles of at most n outputs.
 class Workspace {
  public:
+  // Where a small workspace lies instead of in memory of its own.
+  struct Room {
+    alignas(64) std::byte bytes[8 * 1024];
+  };
+
   struct Needs {
     Layout layout;
     bool adds;                // terms are added to exact sums, and nothing is rounded
@@ -29,7 +34,8 @@ class Workspace {
     bool counts = false;  // how many elements count is asked of each output
   };
 
-  Workspace(std::int64_t outputs, const Needs& needs, Watch* watch) : pace(watch) {
+  Workspace(std::int64_t outputs, const Needs& needs, Watch* watch, Room* room = nullptr)
+      : pace(watch) {
     const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
     const bool columns = needs.layout == Layout::columns;
     const std::int64_t exact =
@@ -42,11 +48,15 @@ class Workspace {
     if (both) lanes = std::max(lanes, room_for(exact, kExactLaneBytes));
     if (!columns) lanes = 0;
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
-    memory_.reset(
-        new std::byte[64 + pack + lanes + needs.part_bytes +
-                      n * (needs.adds ? kExactBytes : kBytes) +
-                      (needs.counts ? n * kCountBytes : 0) + (both ? exact * kExactBytes : 0)]);
-    packed_ = align(memory_.get());
+    const std::int64_t size =
+        pack + lanes + needs.part_bytes + n * (needs.adds ? kExactBytes : kBytes) +
+        (needs.counts ? n * kCountBytes : 0) + (both ? exact * kExactBytes : 0);
+    if (room && size <= static_cast<std::int64_t>(sizeof room->bytes)) {
+      packed_ = room->bytes;
+    } else {
+      memory_.reset(new std::byte[64 + size]);
+      packed_ = align(memory_.get());
+    }
     scratch_ = packed_ + pack;
     std::byte* next = scratch_ + lanes;
     const auto take = [&](auto*& array) {
