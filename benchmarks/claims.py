@@ -112,12 +112,14 @@ def peers(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_answers(result["exact_rows"], {})]) + "\n"
 
 
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
 # What a column that is narrow must not break: the elements of an array, or its shape.
 _LIST = re.compile(r"[\[(][^])]*")
 
 
 def _unbroken(found: re.Match[str]) -> str:
-    return found[0].replace(" ", "\N{NO-BREAK SPACE}")
+    return found[0].replace(" ", _NO_BREAK)
 
 
 def _answers(rows: list[dict[str, Any]], more: dict[str, list[str]]) -> list[str]:
@@ -301,10 +303,11 @@ it after [`halfulp fuse`](guides/onnx.md), where that made other nodes.
 {same}
 
 - *differs*: the greatest difference of the output with the library from that without, in
-  units in the last place (ulps).
+  units in the last place (ulps); of labels, how many differ.
 - *without*, *with*, *fused*: how far off each is, which is the greatest difference, in
   ulps, from what the same model gives in float64; and how many of the elements are equal
-  to that, rounded once. (Not for models that are of float64 themselves.)
+  to that, rounded once. (Not for models that are of float64 themselves.) Of labels, how
+  many are scikit-learn's.
 
 What all columns have in common comes from other operators, matrix products above all; an
 element near zero may be hundreds of ulps off by them. Where the runtime makes a node of
@@ -353,7 +356,7 @@ def models(result: dict[str, Any]) -> str:
     ).splitlines()
     for title, producer in (("scikit-learn", "skl2onnx"), ("PyTorch", "pytorch")):
         mine = [row for row in plain if row["from"] == producer]
-        head = ["model", "opsets", "reductions", "output", "differs", *_WAYS]
+        head = ["model", "reductions", "output", "differs", *_WAYS, "opsets"]
         lines += ["", f"## {title}", "", *table(head, _merged(mine, _changes))]
     head = [
         "model",
@@ -376,34 +379,46 @@ def _merged(
     rows: list[dict[str, Any]], cells: Callable[[dict[str, Any], str], list[str]]
 ) -> list[list[str]]:
     """The rows of a table, one for all opsets at which a model's cells are the same."""
-    opsets: dict[tuple[str, ...], list[str]] = {}
+    opsets: dict[tuple[str, ...], list[int]] = {}
+    tried: dict[str, list[int]] = {}
     for row in sorted(rows, key=lambda row: (row["model"], row["opset"])):
-        nodes = ", ".join(f"{n} {name}" for name, n in row["nodes"].items()) or "none"
+        nodes = "none"
+        if row["nodes"]:
+            counted = (f"{count} {name}" for name, count in row["nodes"].items())
+            nodes = ", ".join(text.replace(" ", _NO_BREAK) for text in counted)
+        inputs = [row["inputs"]] if row["inputs"] else []
+        tried.setdefault(row["model"], []).append(row["opset"])
         for output in row["outputs"]:
-            key = row["model"], row["inputs"], nodes, *cells(row, output)
-            opsets.setdefault(key, []).append(str(row["opset"]))
-    return [
-        [name, *([inputs] if inputs else []), ", ".join(opsets[key]), nodes, *rest]
-        for key in opsets
-        for name, inputs, nodes, *rest in [key]
-    ]
+            key = row["model"], *inputs, nodes, *cells(row, output)
+            opsets.setdefault(key, []).append(row["opset"])
+    return [[*key, _range(found, tried[key[0]])] for key, found in opsets.items()]
+
+
+def _range(opsets: list[int], tried: list[int]) -> str:
+    """Name opsets, by the first and the last where none is left out."""
+    first, last = opsets[0], opsets[-1]
+    between = {opset for opset in tried if first < opset < last}
+    if len(opsets) > 1 and between <= {*opsets}:
+        return f"{first} to {last}"
+    return ", ".join(map(str, opsets))
 
 
 def _changes(row: dict[str, Any], output: str) -> list[str]:
     """How an output differs, and how far it is off in each way."""
     facts = row["outputs"][output]
     difference, off = facts["difference"], facts.get("off", {})
+    total = difference["of"]
     if "ulps" not in difference:
-        label = f"{difference['agree']} of {difference['of']} equal"
-        known = facts.get("as_sklearn", {})
-        right = [f"{known[way]} as scikit-learn" if known else "" for way in _WAYS[:2]]
-        return [output, label, *right, ""]
+        told = facts.get("as_sklearn", {})
+        known = [f"{told[way]} of {total}" if way in told else "" for way in _WAYS]
+        return [output, f"{total - difference['agree']} of {total}", *known]
     cells = [_off(off[way]) if way in off else "" for way in _WAYS]
     return [output, _ulps(difference["ulps"]), *cells]
 
 
 def _off(facts: dict[str, Any]) -> str:
-    return f"{_ulps(facts['ulps'])}, {100 * facts['agree'] // facts['of']} %"
+    share = 100 * facts["agree"] // facts["of"]
+    return f"{_ulps(facts['ulps'])}, {share}{_NO_BREAK}%"
 
 
 def _ulps(number: int | str) -> str:

@@ -140,7 +140,7 @@ def pairs(a: Any, b: Any) -> Iterable[tuple[_Array, ...]]:
         for key in b:
             yield from pairs(a[key], b[key])
     else:
-        yield np.asarray(a), np.asarray(b)
+        yield _arrays(a, b)
 
 
 def same_kind(a: Any, b: Any) -> bool:
@@ -153,8 +153,21 @@ def same_kind(a: Any, b: Any) -> bool:
             and a.keys() == b.keys()
             and all(same_kind(a[key], b[key]) for key in b)
         )
+    x, y = _arrays(a, b)
+    return bool(x.dtype == y.dtype and x.shape == y.shape)
+
+
+def _arrays(a: Any, b: Any) -> tuple[_Array, _Array]:
+    """Return two values as arrays.
+
+    A float of Python, as ONNX Runtime has in maps, has the float type of the other.
+    """
     x, y = np.asarray(a), np.asarray(b)
-    return x.dtype == y.dtype and x.shape == y.shape
+    if type(a) is float and is_float(y.dtype):
+        x = x.astype(y.dtype)
+    elif type(b) is float and is_float(x.dtype):
+        y = y.astype(x.dtype)
+    return x, y
 
 
 def same_bits(a: _Array, b: _Array) -> Any:
