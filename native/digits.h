@@ -42,6 +42,18 @@ inline bool any_of_first(const std::uint64_t* digits, int count) {
   return highest_of(digits, count) >= 0;
 }
 
+// Divides digits by n in place, rounding down; returns whether anything is left.
+inline bool divide(std::uint64_t* digits, int size, std::uint64_t n) {
+  std::uint64_t rest = 0;
+  for (int i = size - 1; i >= 0; --i) {
+    const uint128 value = uint128{rest} << 64 | digits[i];
+    const uint128 quotient = rest == 0 ? digits[i] / n : value / n;  // below 2^64: rest < n
+    rest = static_cast<std::uint64_t>(value - quotient * n);
+    digits[i] = static_cast<std::uint64_t>(quotient);
+  }
+  return rest != 0;
+}
+
 // Proved in docs/exactness.md#the-exact-sum.
 inline Leading leading_of(const Digits& value) {
   const int top = highest_of(value.digits, value.size);

@@ -98,7 +98,7 @@ struct FinishOf<Finish::mean> {
     // Three digits leave 66 bits: n is below 2^63.
     std::uint64_t three[3];
     for (int i = 0; i < 3; ++i) three[i] = top + i < 2 ? 0 : sum.digits[top + i - 2];
-    const bool rest = divide(three, 3, terms);
+    const bool rest = divide(three, 3, static_cast<std::uint64_t>(terms));
     Leading value = leading_of({three, 3, sum.exponent + 64 * (top - 2)});
     value.sticky = value.sticky || rest || any_of_first(sum.digits, top - 2);
     return value;
@@ -111,21 +111,7 @@ struct FinishOf<Finish::mean> {
   }
 
   static void whole(std::uint64_t* digits, int size, std::int64_t terms) {
-    divide(digits, size, terms);
-  }
-
- private:
-  // Divides in place; returns whether anything is left.
-  static bool divide(std::uint64_t* digits, int size, std::int64_t terms) {
-    const auto n = static_cast<std::uint64_t>(terms);
-    std::uint64_t rest = 0;
-    for (int i = size - 1; i >= 0; --i) {
-      const uint128 value = uint128{rest} << 64 | digits[i];
-      const uint128 quotient = rest == 0 ? digits[i] / n : value / n;  // below 2^64: rest < n
-      rest = static_cast<std::uint64_t>(value - quotient * n);
-      digits[i] = static_cast<std::uint64_t>(quotient);
-    }
-    return rest != 0;
+    divide(digits, size, static_cast<std::uint64_t>(terms));
   }
 };
 

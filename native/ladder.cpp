@@ -70,7 +70,7 @@ bool Ladder::counts_terms(const Request& request) {
 
 void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const {
   auto* results = reinterpret_cast<std::byte*>(workspace.results);
-  if (counts_) count(input, n, workspace);
+  count(input, n, workspace);
   if (sums_exactly_) {
     sum_exactly(input, output, n, workspace);
   } else {
@@ -95,13 +95,15 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
   }
 }
 
-// Counts the elements of n outputs that count.
-void Ladder::count(Place input, std::int64_t n, Workspace& workspace) const {
+Terms Ladder::count(Place input, std::int64_t n, Workspace& workspace) const {
+  if (!counts_) return terms_of(workspace);
   Enclosures counts = workspace.sums;  // not used, but pointers to add to
   counts.residue = workspace.counts;
   counts_->sum(Method::residue, input, n, counts, workspace);
-  if (request_.counted == Counted::where_true) return;
-  for (std::int64_t i = 0; i < n; ++i) workspace.counts[i] = terms_ - workspace.counts[i];
+  if (request_.counted == Counted::where_false) {
+    for (std::int64_t i = 0; i < n; ++i) workspace.counts[i] = terms_ - workspace.counts[i];
+  }
+  return terms_of(workspace);
 }
 
 // How many terms the outputs of a tile have.

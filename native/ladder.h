@@ -30,11 +30,13 @@ class Ladder {
   // Whether each output has a number of terms of its own, which its result depends on.
   static bool counts_terms(const Request& request);
 
+  // Counts the terms of n such outputs, where each has a number of its own.
+  Terms count(Place input, std::int64_t n, Workspace& workspace) const;
+
   // Sets n outputs, neighbours along the innermost kept loop.
   void climb(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
 
  private:
-  void count(Place input, std::int64_t n, Workspace& workspace) const;
   Terms terms_of(const Workspace& workspace) const;
   void sum_exactly(Place input, std::byte* output, std::int64_t n, Workspace& workspace) const;
   void take_residues(std::int64_t n, Workspace& workspace) const;

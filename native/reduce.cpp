@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "exact_outputs.h"
 #include "exact_sum.h"
 #include "ladder.h"
+#include "moments.h"
 #include "read.h"
 #include "schedule.h"
 #include "workspace.h"
@@ -78,6 +80,8 @@ class Call {
         copy_sums_before(tile);
         const StoredSums sums = {output, kept_.output, tile.outputs, false};
         exact_outputs_.add_outputs(input, sums, tile.outputs, workspace);
+      } else if (moments_) {
+        moments_->climb(input, output, tile.outputs, workspace);
       } else {
         ladder_.climb(input, output, tile.outputs, workspace);
       }
@@ -96,6 +100,10 @@ class Call {
                        part_workspaces_),
         ladder_(plan, request, reader_, schedule_, exact_outputs_, at_once_, part_workspaces_),
         first_(tile(), needs(plan, false), request.watch, &room_) {
+    if (request.spread != Spread::none) {
+      moments_.emplace(plan, request, reader_, schedule_, ladder_, exact_outputs_, at_once_,
+                       part_workspaces_);
+    }
     // All memory is had before anything is written: a call is done whole or not at all.
     if (schedule_.workers() > 1) add_workspaces(plan, schedule_.workers() - 1, false, others_);
     if (schedule_.parts() > 1) add_workspaces(plan, schedule_.parts(), true, part_workspaces_);
@@ -133,6 +141,11 @@ class Call {
     needs.part_bytes = adds ? (of_parts ? schedule_.tile() * 8 * sum.stored_digits : 0)
                             : at_once_ * 8 * sum.digits;
     needs.counts = !adds && Ladder::counts_terms(request_);
+    if (request_.spread != Spread::none) {
+      const Format& format = format_of(request_.input_type);
+      needs.squares = true;
+      needs.part_bytes += at_once_ * 8 * sum_format(Term::value, format).digits;
+    }
     return needs;
   }
 
@@ -152,6 +165,7 @@ class Call {
   const std::int64_t at_once_;  // outputs summed exactly
   const ExactOutputs exact_outputs_;
   const Ladder ladder_;
+  std::optional<Moments> moments_;  // instead of the ladder, if the request is for them
   Workspace::Room room_;
   Workspace first_;    // of the worker that has number 0
   Workspaces others_;  // of those after it

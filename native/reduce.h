@@ -1,6 +1,6 @@
 // One call of a reduction: memory and shares for the ladder, or for exact sums.
 // May include finish.h, operations.h, parallel.h, plan.h, terms.h and watch.h only; its source
-// exact_outputs.h, exact_sum.h, ladder.h, read.h, schedule.h and workspace.h too.
+// exact_outputs.h, exact_sum.h, ladder.h, moments.h, read.h, schedule.h and workspace.h too.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,9 @@
 #include "watch.h"
 
 namespace halfulp {
+
+// What the results say of how far values lie apart, if it is that.
+enum class Spread { none, variance, deviation };
 
 struct Request {
   Operation operation;
@@ -35,6 +38,9 @@ struct Request {
   bool adds = false;
   // What these sums are before, laid out as they are; null if it is what they hold.
   const std::byte* sums_before = nullptr;
+  // If results are of this kind, the term is the square, and the finish divides by terms.
+  Spread spread = Spread::none;
+  std::int64_t ddof = 0;  // how many terms fewer a variance is divided by, at most 2^53 in size
   Watch* watch = nullptr;  // what may end the call early, if anything
 };
 

@@ -31,7 +31,8 @@ class Workspace {
     std::int64_t part_bytes;  // for exact sums, of a part or of a few outputs
     // So many columns are summed exactly at once.
     std::int64_t exact_columns = 0;
-    bool counts = false;  // how many elements count is asked of each output
+    bool counts = false;   // how many elements count is asked of each output
+    bool squares = false;  // there are sums of squares beside those of values
   };
 
   Workspace(std::int64_t outputs, const Needs& needs, Watch* watch, Room* room = nullptr)
@@ -50,7 +51,8 @@ class Workspace {
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
     const std::int64_t size =
         pack + lanes + needs.part_bytes + n * (needs.adds ? kExactBytes : kBytes) +
-        (needs.counts ? n * kCountBytes : 0) + (both ? exact * kExactBytes : 0);
+        (needs.counts ? n * kCountBytes : 0) +
+        (needs.squares ? n * kSquareBytes : 0) + (both ? exact * kExactBytes : 0);
     if (room && size <= static_cast<std::int64_t>(sizeof room->bytes)) {
       packed_ = room->bytes;
     } else {
@@ -89,12 +91,19 @@ class Workspace {
     units.residue = sums.residue;
     take(results);
     if (needs.counts) take(counts);
+    if (needs.squares) {
+      take(squares.hi);
+      take(squares.lo);
+      take(squares.bound);
+      squares.residue = sums.residue;
+    }
     take(open);
   }
 
   // Most of what an output needs, lanes of a columns kernel included.
   static std::int64_t bytes_per_output(bool adds) {
-    return adds ? kExactBytes + kExactLaneBytes : kBytes + kCountBytes + kLaneBytes;
+    return adds ? kExactBytes + kExactLaneBytes
+                : kBytes + kCountBytes + kSquareBytes + kLaneBytes;
   }
 
   // Most of what a column takes that is summed exactly, besides its sum.
@@ -110,6 +119,7 @@ class Workspace {
   Pace pace;
   Enclosures sums;
   Enclosures units;                 // of elements, and their greatest size: see Method::units
+  Enclosures squares;               // if needed
   std::uint64_t* results;           // of the output's type, side by side
   std::uint64_t* counts = nullptr;  // elements that count, if needed
   std::uint8_t* open;
@@ -118,6 +128,7 @@ class Workspace {
  private:
   static constexpr std::int64_t kBytes = 7 * sizeof(double) + 1;
   static constexpr std::int64_t kCountBytes = sizeof(std::uint64_t);
+  static constexpr std::int64_t kSquareBytes = 3 * sizeof(double);
   static constexpr std::int64_t kExactBytes =
       kMostLimbs * sizeof(std::int64_t) + sizeof(std::int32_t);
 

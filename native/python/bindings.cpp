@@ -24,19 +24,22 @@
 namespace halfulp::python {
 namespace {
 
-// Arguments were checked by the Python faces; what would corrupt memory is checked again.
-nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, bool keepdims,
-                        int type_code, bool checked, nb::handle out, nb::handle mask,
-                        bool counted, bool scalar) {
+// Arguments were checked by the Python faces; what would corrupt memory is checked again. The
+// request says what results are; `result_of` their default type.
+template <class ResultOf>
+nb::object reduce_as(Request request, nb::handle data, nb::handle axes, bool keepdims,
+                     int type_code, bool checked, nb::handle out, nb::handle mask, bool counted,
+                     bool scalar, ResultOf result_of) {
   PyArrayObject* array = as_array(data);
   const SmallFormat* const small = small_of(array);
   const std::optional<Type> input_type = small ? small->read_as : type_of(array);
   if (!input_type) throw nb::type_error("no such element type");
-  const Reduction& row = reduction_of(reduction);
   const Format& input_format = format_of(*input_type);
-  const Format* output_format = find_format(type_code == 0 ? default_result(row, input_format)
-                                                           : static_cast<Type>(type_code));
-  if (!output_format || (input_format.is_float && !output_format->is_float)) {
+  const Format* output_format =
+      find_format(type_code == 0 ? result_of(input_format) : static_cast<Type>(type_code));
+  const bool is_real = request.spread != Spread::none;
+  if (!output_format || (is_real && !output_format->is_float) ||
+      (input_format.is_float && !output_format->is_float)) {
     throw nb::type_error("no such pair of element types");
   }
 
@@ -76,10 +79,6 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
   const nb::object result = out.is_none() || is_heard
                                 ? new_array(output_format->type, result_rank, shape)
                                 : nb::borrow(out);
-  Request request;
-  request.operation = row.operation;
-  request.term = row.term;
-  request.finish = row.finish;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
   request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
   request.input_type = *input_type;
@@ -102,13 +101,41 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
     }
   });
   if (overflow) {
-    raise_overflow(row.term, row.finish, as_array(result),
+    raise_overflow(request.term, request.finish, as_array(result),
                    overflow->output / output_format->bytes, int_from(overflow->sum));
   }
   if (result_rank > 0 || !scalar) return result;
   nb::object only = nb::steal(PyArray_Return(as_array(result.inc_ref())));
   if (!only.is_valid()) throw nb::python_error();
   return only;
+}
+
+nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, bool keepdims,
+                        int type_code, bool checked, nb::handle out, nb::handle mask,
+                        bool counted, bool scalar) {
+  const Reduction& row = reduction_of(reduction);
+  Request request = {};
+  request.operation = row.operation;
+  request.term = row.term;
+  request.finish = row.finish;
+  return reduce_as(request, data, axes, keepdims, type_code, checked, out, mask, counted,
+                   scalar, [&](const Format& input) { return default_result(row, input); });
+}
+
+nb::object spread_of(bool is_deviation, std::int64_t ddof, nb::handle data, nb::handle axes,
+                     bool keepdims, int type_code, nb::handle out, nb::handle mask,
+                     bool counted, bool scalar) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  if (ddof < -kMost || ddof > kMost) throw nb::value_error("no such ddof");
+  Request request = {};
+  request.operation = Operation::sum;
+  request.term = Term::square;
+  request.finish = Finish::mean;
+  request.spread = is_deviation ? Spread::deviation : Spread::variance;
+  request.ddof = ddof;
+  return reduce_as(
+      request, data, axes, keepdims, type_code, false, out, mask, counted, scalar,
+      [](const Format& input) { return input.is_float ? input.type : Type::float64; });
 }
 
 // The table, as tuples.
@@ -189,6 +216,15 @@ NB_MODULE(_core, module) {
       "those "
       "count of which the mask says `counted`, if there is one. One result is a scalar of "
       "NumPy's if that is asked for.");
+  module.def("spread", &Bound<&spread_of>::call, nb::arg("is_deviation"), nb::arg("ddof"),
+             nb::arg("data"), nb::arg("axes").none(), nb::arg("keepdims"), nb::arg("type_code"),
+             nb::arg("out").none(), nb::arg("mask").none(), nb::arg("counted"),
+             nb::arg("scalar"),
+             nb::sig("def spread(is_deviation: bool, ddof: int, data: numpy.ndarray, "
+                     "axes: tuple[int, ...] | None, keepdims: bool, type_code: int, "
+                     "out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, "
+                     "scalar: bool) -> typing.Any"),
+             "Variances or standard deviations, otherwise as `reduce`.");
   module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("term"), nb::arg("type_code"),
              nb::sig("def sum_format(term: str, type_code: int) -> tuple[int, int, int]"),
              "Of an exact sum of elements of a type: its digits of 64 bits, how many bits at "
