@@ -62,7 +62,7 @@ Interval spread_of(const Interval& values, const Interval& squares, std::int64_t
   const Interval rest = difference_of(squares, mean, squares.s + mean.s);
   const bool usual = (std::abs(values.s) < 0x1p450) & (squares.s > 0x1p-800) &
                      (squares.s < 0x1p900) & (rest.s >= kLeastDecidable) &
-                     (rest.width < rest.s) & (divisor > 0) & (divisor <= std::int64_t{1} << 53);
+                     (rest.width < rest.s) & (divisor > 0) & (divisor <= kMostDdof) & (terms <= kMostDdof);
   Interval spread = Mean::of(rest, divisor);
   if (is_deviation) spread = Root::of(spread, terms);
   spread.width = usual ? spread.width : HUGE_VAL;
@@ -120,6 +120,46 @@ void add_product(std::uint64_t* at, const Span& a, std::uint64_t n, bool negativ
 }
 
 }  // namespace
+
+// (n Q - S^2) / (n (n - ddof)), whose numerator is a whole number of squares of the unit of S.
+std::uint64_t spread_of_exact_sums(const Format& input, const Format& output, Spread spread,
+                                   std::int64_t ddof, const std::uint64_t* values,
+                                   const std::uint64_t* squares, std::int64_t terms) {
+  if (terms <= std::max<std::int64_t>(0, ddof)) return output.quiet_nan();
+  const SumFormat of_values = sum_format(Term::value, input);
+  const SumFormat of_squares = sum_format(Term::square, input);
+  if (input.is_float && (flags_of(of_values, values) | flags_of(of_squares, squares)) != 0) {
+    return output.quiet_nan();
+  }
+  std::uint64_t size[kMostDigits];
+  std::copy_n(values, of_values.digits, size);
+  if (is_negative(of_values, values, of_values.digits)) negate(size, of_values.digits);
+  const Span s = span_of(size, of_values.digits);
+  const Span q = span_of(squares, of_squares.digits);
+  if (q.size == 0) return 0;
+  // Digits of the numerator, above one that says whether divisions left anything, and three
+  // that two divisors below 2^64 leave 64 bits of.
+  constexpr int kBelow = 4;
+  std::uint64_t digits[kBelow + 2 * kMostDigits + 4] = {};
+  const int base = s.size == 0 ? q.first : std::min(q.first, 2 * s.first);
+  const int top = std::max(q.first + q.size, 2 * (s.first + s.size)) - base + 2;
+  std::uint64_t* const numerator = digits + kBelow;
+  add_product(numerator + (q.first - base), q, static_cast<std::uint64_t>(terms), false);
+  for (int i = 0; i < s.size; ++i) {
+    add_product(numerator + (2 * s.first + i - base), s, s.digits[i], true);
+  }
+  const bool rest = divide(digits + 1, kBelow - 1 + top, static_cast<std::uint64_t>(terms));
+  // Below 2^64, as neither is 2^63 in size.
+  const std::uint64_t divisor =
+      static_cast<std::uint64_t>(terms) - static_cast<std::uint64_t>(ddof);
+  const bool more = divide(digits + 1, kBelow - 1 + top, divisor);
+  digits[0] = rest || more;
+  const Digits quotient = {digits, kBelow + top, of_squares.exponent + 64 * (base - kBelow)};
+  const Leading value = spread == Spread::deviation
+                            ? FinishOf<Finish::root>::of(quotient, terms)
+                            : leading_of(quotient);
+  return round_to(output, value.m, value.exponent, value.sticky);
+}
 
 Moments::Moments(const Plan& plan, const Request& request, const Reader& reader,
                  const Schedule& schedule, const Ladder& ladder, const ExactOutputs& squares,
@@ -275,48 +315,12 @@ void Moments::resolve(Place input, std::int64_t begin, std::int64_t end, const T
     }
     for (std::int64_t i = 0; i < n; ++i) {
       if (!workspace.open[from + i]) continue;
-      set_result(
-          workspace, from + i,
-          of_exact_sums(values + i * of_values, squares + i * of_squares, terms[from + i]));
+      set_result(workspace, from + i,
+                 spread_of_exact_sums(input_format_, output_format_, request_.spread,
+                                      request_.ddof, values + i * of_values,
+                                      squares + i * of_squares, terms[from + i]));
     }
   }
-}
-
-// (n Q - S^2) / (n (n - ddof)), whose numerator is a whole number of squares of the unit of S.
-std::uint64_t Moments::of_exact_sums(const std::uint64_t* values, const std::uint64_t* squares,
-                                     std::int64_t terms) const {
-  const SumFormat of_values = sum_format(Term::value, input_format_);
-  const SumFormat of_squares = sum_format(Term::square, input_format_);
-  if (input_format_.is_float &&
-      (flags_of(of_values, values) | flags_of(of_squares, squares)) != 0) {
-    return output_format_.quiet_nan();
-  }
-  std::uint64_t size[kMostDigits];
-  std::copy_n(values, of_values.digits, size);
-  if (is_negative(of_values, values, of_values.digits)) negate(size, of_values.digits);
-  const Span s = span_of(size, of_values.digits);
-  const Span q = span_of(squares, of_squares.digits);
-  if (q.size == 0) return 0;
-  // Digits of the numerator, above one that says whether divisions left anything, and three
-  // that two divisors below 2^63 leave 64 bits of.
-  constexpr int kBelow = 4;
-  std::uint64_t digits[kBelow + 2 * kMostDigits + 4] = {};
-  const int base = s.size == 0 ? q.first : std::min(q.first, 2 * s.first);
-  const int top = std::max(q.first + q.size, 2 * (s.first + s.size)) - base + 2;
-  std::uint64_t* const numerator = digits + kBelow;
-  add_product(numerator + (q.first - base), q, static_cast<std::uint64_t>(terms), false);
-  for (int i = 0; i < s.size; ++i) {
-    add_product(numerator + (2 * s.first + i - base), s, s.digits[i], true);
-  }
-  const bool rest = divide(digits + 1, kBelow - 1 + top, static_cast<std::uint64_t>(terms));
-  const bool more =
-      divide(digits + 1, kBelow - 1 + top, static_cast<std::uint64_t>(terms - request_.ddof));
-  digits[0] = rest || more;
-  const Digits quotient = {digits, kBelow + top, of_squares.exponent + 64 * (base - kBelow)};
-  const Leading value = request_.spread == Spread::deviation
-                            ? FinishOf<Finish::root>::of(quotient, terms)
-                            : leading_of(quotient);
-  return round_to(output_format_, value.m, value.exponent, value.sticky);
 }
 
 // Calls f(from, to) for stretches of the n outputs that hold all open ones.

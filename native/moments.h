@@ -2,7 +2,8 @@
 // the sum Q of the squares of n terms, (Q - S^2 / n) / (n - ddof), or the root of that. Proved
 // in docs/exactness.md#variances.
 // May include exact_outputs.h, ladder.h, plan.h, read.h, reduce.h, schedule.h, sum.h and
-// workspace.h only; its source exact_sum.h, finish.h, results.h and rounding.h too.
+// workspace.h only; its source exact_sum.h, finish.h, results.h and
+// rounding.h too.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,12 @@
 #include "workspace.h"
 
 namespace halfulp {
+
+// The result of so many terms of type `input` whose exact sums of values and of squares have
+// these digits, as many as the formats of the sums.
+std::uint64_t spread_of_exact_sums(const Format& input, const Format& output, Spread spread,
+                                   std::int64_t ddof, const std::uint64_t* values,
+                                   const std::uint64_t* squares, std::int64_t terms);
 
 class Moments {
  public:
@@ -43,8 +50,6 @@ class Moments {
               Workspace& workspace) const;
   void resolve(Place input, std::int64_t begin, std::int64_t end, const Terms& terms,
                Workspace& workspace) const;
-  std::uint64_t of_exact_sums(const std::uint64_t* values, const std::uint64_t* squares,
-                              std::int64_t terms) const;
   template <class F>
   void for_each_open(const Workspace& workspace, std::int64_t n, F f) const;
   void set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const;

@@ -18,6 +18,9 @@ namespace halfulp {
 // What the results say of how far values lie apart, if it is that.
 enum class Spread { none, variance, deviation };
 
+// The most that ddof may be, in size: a number of terms that is one of binary64.
+inline constexpr std::int64_t kMostDdof = std::int64_t{1} << 53;
+
 struct Request {
   Operation operation;
   Term term;
@@ -40,7 +43,7 @@ struct Request {
   const std::byte* sums_before = nullptr;
   // If results are of this kind, the term is the square, and the finish divides by terms.
   Spread spread = Spread::none;
-  std::int64_t ddof = 0;  // how many terms fewer a variance is divided by, at most 2^53 in size
+  std::int64_t ddof = 0;  // how many terms fewer a variance is divided by, at most kMostDdof
   Watch* watch = nullptr;  // what may end the call early, if anything
 };
 

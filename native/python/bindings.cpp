@@ -125,8 +125,7 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
 nb::object spread_of(bool is_deviation, std::int64_t ddof, nb::handle data, nb::handle axes,
                      bool keepdims, int type_code, nb::handle out, nb::handle mask,
                      bool counted, bool scalar) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 53;
-  if (ddof < -kMost || ddof > kMost) throw nb::value_error("no such ddof");
+  if (ddof < -kMostDdof || ddof > kMostDdof) throw nb::value_error("no such ddof");
   Request request = {};
   request.operation = Operation::sum;
   request.term = Term::square;
@@ -248,6 +247,14 @@ NB_MODULE(_core, module) {
               "shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> "
               "numpy.ndarray"),
       "The results of the sums in an array of a shape, rounded once to a type.");
+  module.def("round_spreads", &Bound<&round_spreads>::call, nb::arg("is_deviation"),
+             nb::arg("ddof"), nb::arg("values"), nb::arg("squares"), nb::arg("shape"),
+             nb::arg("type_code"), nb::arg("output_code"),
+             nb::sig("def round_spreads(is_deviation: bool, ddof: int, values: numpy.ndarray, "
+                     "squares: numpy.ndarray, shape: tuple[int, ...], type_code: int, "
+                     "output_code: int) -> numpy.ndarray"),
+             "Variances or standard deviations of the sums of values and of squares, as of "
+             "`round_sums`.");
   module.def("are_sums", &Bound<&are_sums>::call, nb::arg("term"), nb::arg("sums"),
              nb::arg("type_code"),
              nb::sig("def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool"),

@@ -1,9 +1,11 @@
 #include "sums.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "../exact_sum.h"
+#include "../moments.h"
 #include "../parallel.h"
 #include "../reduce.h"
 #include "../results.h"
@@ -81,6 +83,15 @@ void add_to_sums(nb::handle object, Term term, const Format& format, std::uint64
   }
 }
 
+// A new array of a type and a shape.
+nb::object array_of(const Format& format, const nb::tuple& shape) {
+  npy_intp lengths[kMaxRank];
+  const int rank = static_cast<int>(shape.size());
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
+  return new_array(format.type, rank, lengths);
+}
+
 }  // namespace
 
 nb::tuple format_of_sums(nb::handle term, int type_code) {
@@ -147,11 +158,7 @@ nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle s
   }
   const Sums source(sums, term, format);
   if (format.is_float && !output.is_float) throw nb::type_error("no such pair of types");
-  npy_intp lengths[kMaxRank];
-  const int rank = static_cast<int>(shape.size());
-  if (rank > kMaxRank) throw nb::value_error("too many axes");
-  for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
-  const nb::object result = new_array(output.type, rank, lengths);
+  const nb::object result = array_of(output, shape);
   if (PyArray_SIZE(as_array(result)) != source.size)
     throw nb::value_error("shape does not fit");
   char* const results = PyArray_BYTES(as_array(result));
@@ -198,6 +205,52 @@ nb::object round_sums(nb::handle term_name, nb::handle finish_name, nb::handle s
     }
     const Whole whole = finished_whole(stored);
     raise_overflow(term, finish, as_array(result), overflow, int_from(whole.digits));
+  }
+  return result;
+}
+
+nb::object round_spreads(bool is_deviation, std::int64_t ddof, nb::handle values,
+                         nb::handle squares, nb::tuple shape, int type_code, int output_code) {
+  const Format& format = format_of_code(type_code);
+  const Format& output = format_of_code(output_code);
+  if (!output.is_float) throw nb::type_error("no such pair of types");
+  if (std::abs(ddof) > kMostDdof) throw nb::value_error("no such ddof");
+  const Sums first(values, Term::value, format);
+  const Sums second(squares, Term::square, format);
+  const nb::object result = array_of(output, shape);
+  const npy_intp size = PyArray_SIZE(as_array(result));
+  if (size != first.size || size != second.size || first.count() != second.count()) {
+    throw nb::value_error("sums do not fit");
+  }
+  const auto terms = static_cast<std::int64_t>(std::min(first.count(), kMostTerms));
+  char* const results = PyArray_BYTES(as_array(result));
+  npy_intp overflow = -1;
+  const Length length = length_of(size);
+  run_unlocked(length, length == Length::long_ && handles_signals(), [&](Watch* watch) {
+    for_each_item(size, watch, [&](npy_intp i) {
+      // Of integers three digits, where two are stored.
+      std::uint64_t of_values[kMostDigits] = {};
+      std::uint64_t of_squares[kMostDigits] = {};
+      std::copy_n(first.sum(i), first.digits, of_values);
+      std::copy_n(second.sum(i), second.digits, of_squares);
+      if (!format.is_float) {
+        if (of_squares[1] & kTopBit) {
+          overflow = i;
+          return false;
+        }
+        const SumFormat sum = sum_format(Term::value, format);
+        if (is_negative(sum, first.sum(i), first.digits)) of_values[2] = ~std::uint64_t{0};
+      }
+      const Spread spread = is_deviation ? Spread::deviation : Spread::variance;
+      const std::uint64_t bits =
+          spread_of_exact_sums(format, output, spread, ddof, of_values, of_squares, terms);
+      std::memcpy(results + i * output.bytes, &bits, output.bytes);
+      return true;
+    });
+  });
+  if (overflow >= 0) {
+    raise_overflow(Term::square, Finish::none, as_array(result), overflow,
+                   nb::str("2**127 or more"));
   }
   return result;
 }

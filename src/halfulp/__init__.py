@@ -21,7 +21,8 @@ from halfulp.errors import (
 )
 from halfulp.exact import exact_mean, exact_norm, exact_sum, exact_sum_square
 from halfulp.exact_sums import ExactSum, SumSquare
-from halfulp.functions import mean, sum, sum_square, vector_norm
+from halfulp.functions import mean, std, sum, sum_square, var, vector_norm
+from halfulp.moments import Moments
 from halfulp.onnx_functions import (
     reduce_l1,
     reduce_l2,
@@ -53,6 +54,7 @@ __all__ = [
     "ExactSum",
     "HalfulpError",
     "ModelError",
+    "Moments",
     "SumOverflowError",
     "SumSquare",
     "UnsupportedTypeError",
@@ -74,8 +76,10 @@ __all__ = [
     "reduce_sum_square",
     "set_num_threads",
     "spec",
+    "std",
     "sum",
     "sum_square",
+    "var",
     "vector_norm",
 ]
 

@@ -8,6 +8,9 @@ def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, ke
     A reduction of the table along normalized axes, as the type of an ONNX code, or NumPy's for 0: in `out`, or in a new array if the call may be interrupted. Of the elements those count of which the mask says `counted`, if there is one. One result is a scalar of NumPy's if that is asked for.
     """
 
+def spread(is_deviation: bool, ddof: int, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, scalar: bool) -> Any:
+    """Variances or standard deviations, otherwise as `reduce`."""
+
 def sum_format(term: str, type_code: int) -> tuple[int, int, int]:
     """
     Of an exact sum of elements of a type: its digits of 64 bits, how many bits at the top are flags, and the exponent of its unit. Sums of terms with signs are in two's complement; their flags are all alike in numbers.
@@ -24,6 +27,11 @@ def merge_sums(term: str, sums: numpy.ndarray, more: numpy.ndarray, type_code: i
 def round_sums(term: str, finish: str, sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
     """
     The results of the sums in an array of a shape, rounded once to a type.
+    """
+
+def round_spreads(is_deviation: bool, ddof: int, values: numpy.ndarray, squares: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int) -> numpy.ndarray:
+    """
+    Variances or standard deviations of the sums of values and of squares, as of `round_sums`.
     """
 
 def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool:

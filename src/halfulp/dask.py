@@ -1,13 +1,14 @@
 """Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
-May import arrays, element_types, errors, exact_sums, reductions and spec.rules only; dask
-is imported when an array of it is reduced. Nothing here knows how a sum is computed or
-rounded.
+May import arrays, element_types, errors, exact_sums, moments, reductions and spec.rules
+only; dask is imported when an array of it is reduced. Nothing here knows how a sum is
+computed or rounded.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,12 +18,13 @@ from halfulp.arrays import as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
 from halfulp.exact_sums import ExactSum
-from halfulp.reductions import Finish, Reduction, Term
+from halfulp.moments import Moments
+from halfulp.reductions import Finish, Reduction, Spread
 from halfulp.spec.rules import check_mask
 
 
 def reduce_dask_array(
-    row: Reduction,
+    row: Reduction | Spread,
     x: Any,
     what: str,
     axes: tuple[int, ...],
@@ -36,8 +38,8 @@ def reduce_dask_array(
 
     Parameters
     ----------
-    row : Reduction
-        Of the table.
+    row : Reduction or Spread
+        Of the table, or of two of its sums.
     x : dask.array.Array
         Of a dtype that `halfulp.sum` takes.
     what : str
@@ -59,7 +61,9 @@ def reduce_dask_array(
         If `split_every` or `where` is not allowed, or chunks are masked arrays.
     """
     array = importlib.import_module("dask.array")
-    if row.finish == "mean" and where is not True:
+    makes, finishes = _exactly(row)
+    counts = isinstance(row, Spread) or row.finish == "mean"
+    if counts and where is not True:
         raise ArgumentError(
             f"where is given with {what}, a Dask array, for {row.name}; allowed: "
             "without, or arrays in memory"
@@ -78,10 +82,10 @@ def reduce_dask_array(
         x = array.where(where, x, x.dtype.type(0))
     return array.reduction(
         x,
-        chunk=partial(_chunk, type_=widened(source).name, term=row.term),
+        chunk=partial(_chunk, type_=widened(source).name, makes=makes),
         combine=_combine,
         aggregate=partial(
-            _aggregate, into=result.dtype, overflow=overflow, finish=row.finish
+            _aggregate, into=result.dtype, overflow=overflow, finishes=finishes
         ),
         axis=axes,
         keepdims=keepdims,
@@ -91,6 +95,22 @@ def reduce_dask_array(
         name=row.name,
         meta=meta,
     )
+
+
+def _exactly(row: Reduction | Spread) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return what makes exact sums, of a type and a shape; and what finishes them, given
+    a dtype and what becomes of overflows."""
+    if isinstance(row, Spread):
+        return Moments, partial(_spread, name=row.name, ddof=row.ddof)
+    return partial(ExactSum, term=row.term), partial(_finish, finish=row.finish)
+
+
+def _finish(total: ExactSum, into: Any, overflow: str, finish: Finish) -> Any:
+    return total.result(into, overflow, finish=finish)
+
+
+def _spread(total: Moments, into: Any, overflow: str, name: str, ddof: int) -> Any:
+    return total.var(into, ddof=ddof) if name == "var" else total.std(into, ddof=ddof)
 
 
 def _check_chunks(x: Any, what: str) -> None:
@@ -124,14 +144,14 @@ def _chunk(
     axis: tuple[int, ...],
     keepdims: bool,
     type_: str,
-    term: Term,
+    makes: Callable[..., Any],
     computing_meta: bool = False,
 ) -> Any:
     if computing_meta:
         return block
     block, _ = as_array(block, "a chunk")
     kept = tuple(n for i, n in enumerate(block.shape) if i not in axis)
-    sums = ExactSum(type_, kept, term=term)
+    sums = makes(type_, kept)
     if block.dtype.itemsize < sums.dtype.itemsize:  # of small integers wider ones
         block = block.astype(sums.dtype)
     return sums.update(block, axis)
@@ -155,14 +175,14 @@ def _aggregate(
     keepdims: bool,
     into: np.dtype[Any],
     overflow: str,
-    finish: Finish,
+    finishes: Callable[..., Any],
     computing_meta: bool = False,
 ) -> Any:
     if computing_meta:
         return sums
     total = _combine(sums, axis, keepdims)
     try:
-        result = np.asarray(total.result(into, overflow, finish=finish))
+        result = np.asarray(finishes(total, into, overflow))
     except SumOverflowError as error:
         if not total.shape:
             raise
@@ -170,8 +190,8 @@ def _aggregate(
     return np.expand_dims(result, axis) if keepdims else result
 
 
-def _flat(sums: Any) -> list[ExactSum]:
-    """Return the exact sums in nested lists of them."""
-    if isinstance(sums, ExactSum):
+def _flat(sums: Any) -> list[Any]:
+    """Return the exact sums or moments in nested lists of them."""
+    if isinstance(sums, ExactSum | Moments):
         return [sums]
     return [each for nested in sums for each in _flat(nested)]

@@ -596,6 +596,11 @@ class ExactSum:
             first._term, first._element, normal, joined(first.count, digits)
         )
 
+    def _count_as(self, other: ExactSum) -> Self:
+        """Count as many terms as another object, each of them 0."""
+        self._sums[0] = other._sums[0]
+        return self
+
     def copy(self) -> Self:
         """Return a copy that shares nothing with this object."""
         new = self.__class__.__new__(self.__class__)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from halfulp.arrays import Array
 from halfulp.numpy_face import reduce_as_numpy
 from halfulp.reductions import MEAN, SUM, SUM_SQUARE
-from halfulp.spec.rules import norm_of
+from halfulp.spec.rules import norm_of, spread_of
 
 
 def sum(
@@ -169,6 +169,122 @@ def mean(
     """
     return reduce_as_numpy(
         MEAN, x, axis, dtype, out, keepdims, where, overflow, split_every
+    )
+
+
+def var(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = True,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Variance along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `sum`.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all.
+    dtype : dtype, optional
+        Of the result, a float type. Default: that of `out`, else that of `x`, and
+        float64 for integers, as in NumPy.
+    out, keepdims, where, split_every : optional
+        As for `sum`, but no `where` with Dask arrays.
+    ddof : int, optional
+        The sum of squared differences from the mean is divided by ``n - ddof``, for n
+        elements that count: 1 gives the unbiased estimate. At most 2**53 in size.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        As of `sum`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        As `sum` does.
+
+    Notes
+    -----
+    The exact variance, rounded once: neither the mean nor a difference or its square is
+    rounded, overflows or underflows on the way, and no array of differences is made. Of
+    equal elements it is +0. It is NaN where ``n - ddof`` is not above 0, and where any
+    element is NaN or infinite; in a masked array such results are masked, as in NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> x = np.full((100000, 2), 0.1, np.float32)
+    >>> halfulp.var(x, axis=0), np.std(x, axis=0).round(6)
+    (array([0., 0.], dtype=float32), array([1.4e-05, 1.4e-05], dtype=float32))
+    >>> halfulp.var([1, 2, 3, 4], ddof=1)
+    np.float64(1.6666666666666667)
+    >>> x = np.float64([1e200, -1e200, 1])
+    >>> halfulp.var(x), halfulp.std(x)
+    (np.float64(inf), np.float64(8.16496580927726e+199))
+    """
+    row = spread_of("var", ddof)
+    return reduce_as_numpy(
+        row, x, axis, dtype, out, keepdims, where, split_every=split_every
+    )
+
+
+def std(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = True,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Standard deviation along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `sum`.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all.
+    dtype, out, ddof, keepdims, where, split_every : optional
+        As for `var`.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        As of `sum`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        As `sum` does.
+
+    Notes
+    -----
+    The root of the exact variance, rounded once; otherwise as `var`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.std([[1, 3], [5, 5]], axis=1)
+    array([1., 0.])
+    >>> x = np.float16([300, 900])
+    >>> halfulp.std(x), halfulp.var(x)
+    (np.float16(300.0), np.float16(inf))
+    """
+    row = spread_of("std", ddof)
+    return reduce_as_numpy(
+        row, x, axis, dtype, out, keepdims, where, split_every=split_every
     )
 
 

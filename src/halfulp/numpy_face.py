@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
-from halfulp._core import reduce
+from halfulp._core import reduce, spread
 from halfulp.arrays import (
     Array,
     as_array,
@@ -23,9 +23,9 @@ from halfulp.arrays import (
     is_more_than_an_array,
 )
 from halfulp.element_types import ElementType, data_type, result_type
-from halfulp.errors import ArgumentError
+from halfulp.errors import ArgumentError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import Reduction
+from halfulp.reductions import Reduction, Spread
 from halfulp.spec.rules import (
     axes_of,
     check_flag,
@@ -40,7 +40,7 @@ NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays 
 
 
 def reduce_as_numpy(
-    row: Reduction,
+    row: Reduction | Spread,
     x: Any,
     axis: int | Sequence[int] | None = None,
     dtype: npt.DTypeLike | None = None,
@@ -79,18 +79,32 @@ def reduce_as_numpy(
     if out is not None:
         direct = _direct(out, data, mask, axes, keepdims, checked)
     try:
-        result = reduce(
-            row.name,
-            data,
-            axes,
-            keepdims,
-            code,
-            checked,
-            direct,
-            mask,
-            counted,
-            restore is None,
-        )
+        if type(row) is Spread:
+            result = spread(
+                row.name == "std",
+                row.ddof,
+                data,
+                axes,
+                keepdims,
+                code,
+                direct,
+                mask,
+                counted,
+                restore is None,
+            )
+        else:
+            result = reduce(
+                row.name,
+                data,
+                axes,
+                keepdims,
+                code,
+                checked,
+                direct,
+                mask,
+                counted,
+                restore is None,
+            )
     except TypeError:
         data_type(data.dtype, "x has dtype")  # tells what is allowed
         raise
@@ -124,7 +138,7 @@ def _special(x: Any) -> Callable[..., Any] | None:
 
 
 def _reduce_with_labels(
-    row: Reduction, x: Any, axis: int | Sequence[int] | None, given: _Given
+    row: Reduction | Spread, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
     if given.out is not None:
         raise ArgumentError("out is given with an x that has labels; allowed: without")
@@ -136,7 +150,7 @@ def _reduce_with_labels(
 
 
 def _reduce_masked(
-    row: Reduction, x: Any, axis: int | Sequence[int] | None, given: _Given
+    row: Reduction | Spread, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
     if given.out is not None:
         raise ArgumentError("out is given with a masked array; allowed: without")
@@ -149,14 +163,17 @@ def _reduce_masked(
     masked = given._replace(where=mask if has_mask else True)
     result = reduce_as_numpy(row, data, axis, *masked, counted=False)
     axes = axes_of(axis, x.ndim)
-    nothing = mask.all(axis=axes, keepdims=given.keepdims) if has_mask else mask
+    nothing = mask
+    if has_mask:
+        counted = np.sum(~mask, axis=axes, keepdims=given.keepdims)
+        nothing = counted <= max(0, row.ddof if isinstance(row, Spread) else 0)
     if np.ndim(result) == 0:
         return np.ma.masked if nothing else result
     return np.ma.MaskedArray(result, nothing)
 
 
 def _reduce_dask_array(
-    row: Reduction, x: Any, axis: int | Sequence[int] | None, given: _Given
+    row: Reduction | Spread, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
     axes = axes_of(axis, x.ndim)
     into = _result_type(row, x, given.dtype, given.out)
@@ -177,7 +194,7 @@ def _reduce_dask_array(
 
 
 def reduce_lazily(
-    row: Reduction,
+    row: Reduction | Spread,
     data: Any,
     what: str,
     axes: tuple[int, ...],
@@ -199,14 +216,23 @@ def reduce_lazily(
 
 
 def _result_type(
-    row: Reduction, data: Any, dtype: npt.DTypeLike | None, out: Any
+    row: Reduction | Spread, data: Any, dtype: npt.DTypeLike | None, out: Any
 ) -> ElementType:
     source = data_type(data.dtype, "x has dtype")
+    if out is None and dtype is None:
+        return row.result_of(source)
     if out is None:
-        return row.result_of(source) if dtype is None else result_type(source, dtype)
-    if not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
+        result = result_type(source, dtype)
+    elif not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
         raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
-    return result_type(source, dtype, out.dtype)
+    else:
+        result = result_type(source, dtype, out.dtype)
+    if isinstance(row, Spread) and result.kind != "float":
+        what = "out has dtype" if dtype is None else "dtype is"
+        raise UnsupportedTypeError(
+            f"{what} {result.numpy_name}, of {row.name}; allowed: float types"
+        )
+    return result
 
 
 def _mask(where: Any, shape: tuple[int, ...]) -> Array | None:

@@ -159,6 +159,26 @@ class Reduction:
         return self.first(lambda version: name in version.types)
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far values lie apart: no row of the table, as it is made of two sums.
+
+    Attributes
+    ----------
+    name : {"var", "std"}
+        That of the function.
+    ddof : int
+        How many terms fewer than there are a variance is divided by.
+    """
+
+    name: Literal["var", "std"]
+    ddof: int
+
+    def result_of(self, source: ElementType) -> ElementType:
+        """Return the type of results of data of a type, if no other is asked for."""
+        return result_of(source, is_real=True)
+
+
 def result_of(source: ElementType, *, is_real: bool) -> ElementType:
     """Return the type of results, as NumPy has it: `is_real` says whether of integers
     they are real numbers, as means and norms are."""

@@ -20,12 +20,14 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.reductions import REDUCTIONS, OperatorVersion, Reduction
+from halfulp.reductions import REDUCTIONS, OperatorVersion, Reduction, Spread
 
 # Sequences that are no list of axes.
 _NO_AXES = (str, bytes, bytearray, memoryview)
 
 _NORMS = {row.ord: row for row in REDUCTIONS if row.ord is not None}
+
+_MOST_DDOF = 2**53  # of the core
 
 # A size, or what stands for one that is not known: a name or None.
 _Size = TypeVar("_Size", int, int | str | None)
@@ -87,6 +89,25 @@ def norm_of(ord: object) -> Reduction:
         allowed = ", ".join(str(each) for each in _NORMS)
         raise ArgumentError(f"ord is {shown(ord)}; allowed: {allowed}")
     return row
+
+
+def spread_of(name: Literal["var", "std"], ddof: object) -> Spread:
+    """Return what NumPy's function of this name computes with an argument `ddof`.
+
+    Raises
+    ------
+    ArgumentError
+        If that is not an integer of at most 2**53 in size.
+    """
+    try:
+        number = operator.index(ddof)  # type: ignore[arg-type]
+    except TypeError:
+        number = _MOST_DDOF + 1
+    if isinstance(ddof, bool) or abs(number) > _MOST_DDOF:
+        raise ArgumentError(
+            f"ddof is {shown(ddof)}; allowed: an integer of at most 2**53 in size"
+        )
+    return Spread(name, number)
 
 
 def raises_on_overflow(overflow: object) -> bool:
