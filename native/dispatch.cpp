@@ -30,6 +30,7 @@ struct Indexed {
   ExactFunction exact_kernels[up_to(Term::value)][up_to(Layout::columns)]
                              [up_to(Type::bfloat16)] = {};
   const Rounder* rounders[up_to(Type::bfloat16)] = {};
+  const Exponentials* exponentials[up_to(Type::bfloat16)] = {};
 
   Indexed() = default;
   explicit Indexed(const Target& of) : target(&of) {
@@ -45,6 +46,9 @@ struct Indexed {
     }
     for (std::size_t i = 0; i < of.rounder_count; ++i) {
       rounders[at(of.rounders[i].type)] = &of.rounders[i];
+    }
+    for (std::size_t i = 0; i < of.exponentials_count; ++i) {
+      exponentials[at(of.exponentials[i].type)] = &of.exponentials[i];
     }
   }
 };
@@ -122,6 +126,10 @@ ExactFunction find_exact_kernel(Term term, Layout layout, Type type) {
 
 const Rounder& find_rounder(Type type) {
   return *indexed().rounders[static_cast<std::size_t>(type)];
+}
+
+const Exponentials& find_exponentials(Type type) {
+  return *indexed().exponentials[static_cast<std::size_t>(type)];
 }
 
 }  // namespace halfulp

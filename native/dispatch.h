@@ -98,6 +98,28 @@ struct Rounder {
   void (*points)(const Enclosures& values, std::size_t n, void* results);
 };
 
+// Kernels of exponentials of a float type: see kernels/exponentials.h. `greatest` is the
+// greatest of n elements, at least one; NaN if any is. The others add e^(x - shift) of n
+// elements, finite or -infinity, of which none is more than kMostExponent above the finite
+// shift, to high + low: the error is at most a share of the sum, and what those have that are
+// below kLeastExponent, of so many elements and kMostPadding more.
+struct Exponentials {
+  Type type;
+  const char* name;
+  double (*greatest)(const std::byte* data, std::size_t n);
+  void (*plain)(const std::byte* data, std::size_t n, double shift, double* high, double* low);
+  void (*twofold)(const std::byte* data, std::size_t n, double shift, double* high,
+                  double* low);
+};
+
+inline constexpr double kMostExponent = 300;
+inline constexpr double kLeastExponent = -600;
+inline constexpr double kLeastExponential = 0x1p-865;  // more than e^-600
+inline constexpr std::int64_t kMostPadding = 8;
+inline constexpr std::size_t kExponentialsAtOnce = 4096;
+inline constexpr double kPlainExponential = 0x1p-35;
+inline constexpr double kTwofoldExponential = 0x1p-69;
+
 // The kernels of one instruction set, in the order of kernels/kernels.inc.
 struct Target {
   const char* name;
@@ -107,6 +129,8 @@ struct Target {
   std::size_t exact_kernel_count;
   const Rounder* rounders;
   std::size_t rounder_count;
+  const Exponentials* exponentials;
+  std::size_t exponentials_count;
 };
 
 // Enclosures and results have room for this many more than there are outputs.
@@ -125,5 +149,6 @@ bool choose_target(const char* name);
 Function find_kernel(Term term, Layout layout, Method method, Type type);
 ExactFunction find_exact_kernel(Term term, Layout layout, Type type);
 const Rounder& find_rounder(Type type);
+const Exponentials& find_exponentials(Type type);
 
 }  // namespace halfulp

@@ -121,6 +121,13 @@ inline Interval log_of(const Interval& x) {
   return {s, t, 1.25 * (x.width / x.s) + error};
 }
 
+// A multiple of 2^-50, not below 0 and at most the logarithms of all numbers that differ from
+// x >= 1 by 2^-51 of it at most and are not below 1; less than these by at most 2^-39.
+inline double below_log_of(double x) {
+  const double near = log_of(Interval{x, 0, x * 0x1p-50}).s;
+  return std::max(0.0, std::floor((near - 0x1p-40) * 0x1p50) * 0x1p-50);
+}
+
 // What is known of a number that is not 0.
 struct Sized {
   bool negative;
@@ -133,9 +140,7 @@ inline Sized log_of(const Digits& x) {
   const Leading leading = leading_of(x);
   const std::int64_t k = leading.exponent + 63;  // x = 2^k m, where 1 <= m < 2
   const double near_m = static_cast<double>(leading.m >> 11) * 0x1p-52;
-  const double near_log = log_of(Interval{near_m, 0, near_m * 0x1p-51}).s;
-  const double estimate =
-      std::max(0.0, std::floor((near_log - 0x1p-40) * 0x1p50) * 0x1p-50);
+  const double estimate = below_log_of(near_m);
   const int top = highest_of(x.digits, x.size);
   const int shift = __builtin_clzll(x.digits[top]) + 1;  // the leading bit goes out
   for (int places = 4;; places *= 2) {

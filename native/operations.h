@@ -3,9 +3,10 @@
 
 namespace halfulp {
 
-enum class Operation { sum, max, min, product };
+enum class Operation { sum, max, min, product, exponentials };
 
-inline constexpr const char* kOperationNames[] = {"sum", "max", "min", "product"};
+inline constexpr const char* kOperationNames[] = {"sum", "max", "min", "product",
+                                                   "exponentials"};
 
 constexpr const char* name_of(Operation operation) {
   return kOperationNames[static_cast<int>(operation)];

@@ -8,6 +8,7 @@
 #include "exact_outputs.h"
 #include "exact_sum.h"
 #include "ladder.h"
+#include "log_sum_exp.h"
 #include "moments.h"
 #include "read.h"
 #include "schedule.h"
@@ -192,6 +193,9 @@ bool is_long(const Plan& plan) {
 }
 
 void reduce(const Plan& plan, const Request& request, const Executor& executor) {
+  if (request.operation == Operation::exponentials) {
+    return reduce_exponentials(plan, request, executor);
+  }
   if (plan.kept.count() > 0) Call(plan, request, executor).run();
 }
 

@@ -1,6 +1,6 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h,
+// May include columns.h, dispatch.h, exponentials.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h,
 // rows.h, two_folds.h and units.h only. Internal linkage: see simd.h.
 #pragma once
 
@@ -8,6 +8,7 @@
 
 #include "../dispatch.h"
 #include "columns.h"
+#include "exponentials.h"
 #include "fold_columns.h"
 #include "fold_rows.h"
 #include "integers.h"
@@ -103,6 +104,18 @@ constexpr Rounder kRounders[] = {
 #undef KERNEL
 #undef EXACT
 #undef ROUNDER
+
+template <Type type>
+constexpr Exponentials exponentials_of(const char* name) {
+  return {type, name, &greatest_element<type>, &sum_exponentials<type, PlainExponentials>,
+          &sum_exponentials<type, TwofoldExponentials>};
+}
+
+constexpr Exponentials kExponentials[] = {
+    exponentials_of<Type::bfloat16>("exponentials_bfloat16"),
+    exponentials_of<Type::float16>("exponentials_float16"),
+    exponentials_of<Type::float32>("exponentials_float32"),
+    exponentials_of<Type::float64>("exponentials_float64")};
 
 }  // namespace
 }  // namespace halfulp

@@ -13,6 +13,8 @@ const Target target_avx2 = {"avx2",
                             kExactKernels,
                             std::size(kExactKernels),
                             kRounders,
-                            std::size(kRounders)};
+                            std::size(kRounders),
+                            kExponentials,
+                            std::size(kExponentials)};
 
 }  // namespace halfulp

@@ -13,6 +13,8 @@ const Target target_avx512 = {"avx512",
                               kExactKernels,
                               std::size(kExactKernels),
                               kRounders,
-                              std::size(kRounders)};
+                              std::size(kRounders),
+                              kExponentials,
+                              std::size(kExponentials)};
 
 }  // namespace halfulp

@@ -13,6 +13,8 @@ const Target target_neon = {"neon",
                             kExactKernels,
                             std::size(kExactKernels),
                             kRounders,
-                            std::size(kRounders)};
+                            std::size(kRounders),
+                            kExponentials,
+                            std::size(kExponentials)};
 
 }  // namespace halfulp

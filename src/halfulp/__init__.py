@@ -21,12 +21,13 @@ from halfulp.errors import (
 )
 from halfulp.exact import exact_mean, exact_norm, exact_sum, exact_sum_square
 from halfulp.exact_sums import ExactSum, SumSquare
-from halfulp.functions import mean, std, sum, sum_square, var, vector_norm
+from halfulp.functions import logsumexp, mean, std, sum, sum_square, var, vector_norm
 from halfulp.moments import Moments
 from halfulp.onnx_functions import (
     reduce_l1,
     reduce_l2,
     reduce_log_sum,
+    reduce_log_sum_exp,
     reduce_mean,
     reduce_sum,
     reduce_sum_square,
@@ -64,6 +65,7 @@ __all__ = [
     "exact_sum",
     "exact_sum_square",
     "get_num_threads",
+    "logsumexp",
     "mean",
     "num_threads",
     "onnx",
@@ -71,6 +73,7 @@ __all__ = [
     "reduce_l1",
     "reduce_l2",
     "reduce_log_sum",
+    "reduce_log_sum_exp",
     "reduce_mean",
     "reduce_sum",
     "reduce_sum_square",

@@ -95,11 +95,52 @@ def _decided(
         near = Fraction(value)
         width = 2 * Fraction(10) ** (value.adjusted() - context.prec + 1)
         ends = near - width, near + width
-        if all(_float_bits(ends[0], t) == _float_bits(ends[1], t) for t in _FLOATS) and (
-            int(ends[0]) == int(ends[1])
-        ):
+        if _are_decided(ends):
             return ends
         context.prec *= 2
+
+
+def _are_decided(ends: tuple[Fraction, Fraction]) -> bool:
+    """Tell whether two fractions round alike, to each type."""
+    low, high = ends
+    whole = int(low) == int(high) and (low < 0) == (high < 0)
+    return whole and all(_float_bits(low, t) == _float_bits(high, t) for t in _FLOATS)
+
+
+# Less than any difference between numbers of all types, and middles of these.
+_TINY = Fraction(1, 2**1200)
+
+
+def _log_sum_exp(x: np.ndarray[Any, Any], kind: ElementType) -> Exact:
+    """Return the logarithm of the sum of e to the power of each element."""
+    is_integer = kind.kind == "integer"
+    all_ = x.tolist() if is_integer else [float(value) for value in x]
+    if any(value != value for value in all_):
+        return math.nan
+    finite = [Fraction(value) for value in all_ if abs(value) != math.inf]
+    if math.inf in all_ or not finite:
+        return math.inf if math.inf in all_ else -math.inf
+    greatest = max(finite)
+    if len(finite) == 1:
+        return greatest
+    with decimal.localcontext(_DECIMAL) as context:
+        differences = [
+            decimal.Decimal(less.numerator) / decimal.Decimal(less.denominator)
+            for less in (value - greatest for value in finite)
+        ]
+        context.prec = 40
+        while True:
+            total = sum((less.exp() for less in differences), decimal.Decimal(0))
+            above = Fraction(total.ln())
+            width = Fraction(10 * len(finite), 10**context.prec)
+            # It is above the greatest element, by however little.
+            ends = (
+                greatest + max(_TINY, above - width),
+                greatest + max(_TINY, above + width),
+            )
+            if _are_decided(ends):
+                return ends
+            context.prec *= 2
 
 
 FINISHES: dict[Finish, ExactFinish] = {
@@ -275,6 +316,9 @@ def exact(
     )
     result = np.empty(math.prod(rows.shape[:-1]), dtype=object)
     for i, index in enumerate(np.ndindex(rows.shape[:-1])):
+        if row.operation == "exponentials":
+            result[i] = _log_sum_exp(rows[index], kind)
+            continue
         total = _sum(TERMS[row.term], rows[index], kind)
         result[i] = FINISHES[row.finish](total, rows.shape[-1])
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from halfulp.arrays import Array
 from halfulp.numpy_face import reduce_as_numpy
-from halfulp.reductions import MEAN, SUM, SUM_SQUARE
+from halfulp.reductions import LOG_SUM_EXP, MEAN, SUM, SUM_SQUARE
 from halfulp.spec.rules import norm_of, spread_of
 
 
@@ -407,3 +407,56 @@ def sum_square(
     return reduce_as_numpy(
         SUM_SQUARE, x, axis, dtype, out, keepdims, where, overflow, split_every
     )
+
+
+def logsumexp(
+    a: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    keepdims: bool = False,
+    dtype: npt.DTypeLike | None = None,
+) -> Any:
+    """Logarithm of the sum of exponentials along axes, correctly rounded.
+
+    Parameters
+    ----------
+    a : array_like
+        As for `sum`, but no Dask array and no masked array.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all.
+    keepdims : bool, optional
+        Whether reduced axes stay, with length one. Not with pandas.
+    dtype : dtype, optional
+        Of the result, a float type. Default: that of `a`, and float64 for integers.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `a`
+        A scalar where NumPy would return one.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    log(exp(a0) + exp(a1) + ...), the exact value rounded once, to nearest, ties to even;
+    the same bits for every layout, order, number of threads and processor. No element is
+    too large or too small. One element gives itself, but -0 gives +0. Elements that are
+    -inf add nothing; of these alone, and of nothing, the result is -inf. +inf gives +inf,
+    any NaN the canonical quiet NaN.
+
+    SciPy's function of this name has two arguments more: weights `b`, for which the
+    exact value is not computed here, and `return_sign`, which says nothing without them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.logsumexp([1000.0, 1000.0])
+    np.float64(1000.6931471805599)
+    >>> halfulp.logsumexp(np.float32([[0, -50], [1e38, -np.inf]]), axis=1)
+    array([1.9287499e-22, 9.9999997e+37], dtype=float32)
+    """
+    return reduce_as_numpy(LOG_SUM_EXP, a, axis, dtype, None, keepdims)

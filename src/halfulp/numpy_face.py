@@ -25,7 +25,7 @@ from halfulp.arrays import (
 from halfulp.element_types import ElementType, data_type, result_type
 from halfulp.errors import ArgumentError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import Reduction, Spread
+from halfulp.reductions import LOG_SUM_EXP, Reduction, Spread
 from halfulp.spec.rules import (
     axes_of,
     check_flag,
@@ -152,6 +152,8 @@ def _reduce_with_labels(
 def _reduce_masked(
     row: Reduction | Spread, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
+    if row is LOG_SUM_EXP:
+        raise UnsupportedTypeError("x is a masked array; allowed: without a mask")
     if given.out is not None:
         raise ArgumentError("out is given with a masked array; allowed: without")
     if given.where is not True:
@@ -175,6 +177,8 @@ def _reduce_masked(
 def _reduce_dask_array(
     row: Reduction | Spread, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
+    if row is LOG_SUM_EXP:
+        raise UnsupportedTypeError("x is a Dask array; allowed: arrays of other kinds")
     axes = axes_of(axis, x.ndim)
     into = _result_type(row, x, given.dtype, given.out)
     raises_on_overflow(given.overflow)

@@ -16,7 +16,16 @@ from halfulp.element_types import element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.numpy_face import NO_DASK, reduce_lazily
-from halfulp.reductions import L1, L2, LOG_SUM, MEAN, SUM, SUM_SQUARE, Reduction
+from halfulp.reductions import (
+    L1,
+    L2,
+    LOG_SUM,
+    LOG_SUM_EXP,
+    MEAN,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+)
 from halfulp.spec.rules import (
     axes_error,
     check_flag,
@@ -299,6 +308,49 @@ def reduce_log_sum(
     return reduce_as_onnx(LOG_SUM, data, axes, keepdims, noop_with_empty_axes)
 
 
+def reduce_log_sum_exp(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Any:
+    """ONNX's ReduceLogSumExp, version 28, correctly rounded; of integers version 18.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `reduce_sum`, but no Dask array.
+    axes, keepdims, noop_with_empty_axes
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The natural logarithm of the exact sum of the exact exponentials, rounded once,
+    whatever the range of the elements; see `logsumexp`. Of integers it is cut toward
+    zero, modulo 2^N. Of nothing it is -inf, or the least integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_log_sum_exp(np.float32([[1000, 1000], [-1e30, 0]]), [1])
+    array([[1000.69316],
+           [   0.     ]], dtype=float32)
+    """
+    return reduce_as_onnx(LOG_SUM_EXP, data, axes, keepdims, noop_with_empty_axes)
+
+
 def reduce_as_onnx(
     row: Reduction,
     data: Any,
@@ -338,7 +390,7 @@ def reduce_as_onnx(
             row.name, array, normal, keep, kind.code, False, None, None, True, False
         )
     # Where each element is a reduction of itself, -0 stays -0.
-    is_itself = row.term == "value" and row.finish != "log"
+    is_itself = row.term == "value" and row is not LOG_SUM
     if noop and not given and is_itself and kind.kind == "float":
         result = np.where(array == 0, array, result)
     return result if restore is None else restore(result)

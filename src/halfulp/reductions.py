@@ -16,7 +16,7 @@ from typing import Literal
 from halfulp.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from halfulp.errors import ModelError
 
-Operation = Literal["sum", "max", "min", "product"]
+Operation = Literal["sum", "max", "min", "product", "exponentials"]
 Term = Literal["square", "magnitude", "value"]
 Finish = Literal["none", "mean", "root", "log"]
 AxesPlace = Literal["attribute", "input"]
@@ -74,7 +74,7 @@ class Reduction:
         with ONNX's face it is `onnx_name`.
     operator : str
         ONNX's name.
-    operation : {"sum", "max", "min", "product"}
+    operation : {"sum", "max", "min", "product", "exponentials"}
         What joins the terms.
     term : {"square", "magnitude", "value"}
         What an element gives.
@@ -231,10 +231,13 @@ MEAN = _reduction("mean", "ReduceMean", "sum", "value", "mean", _AXES_FROM_18)
 L1 = _reduction("l1", "ReduceL1", "sum", "magnitude", "none", _AXES_FROM_18, ord=1)
 L2 = _reduction("l2", "ReduceL2", "sum", "square", "root", _AXES_FROM_18, ord=2)
 LOG_SUM = _reduction("log_sum", "ReduceLogSum", "sum", "value", "log", _FLOATS_FROM_28)
+LOG_SUM_EXP = _reduction(
+    "log_sum_exp", "ReduceLogSumExp", "exponentials", "value", "log", _FLOATS_FROM_28
+)
 
 # What models may have; the others are functions with ONNX's face alone.
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
-LOGARITHMS = (LOG_SUM,)
+LOGARITHMS = (LOG_SUM, LOG_SUM_EXP)
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")

@@ -7,6 +7,7 @@ prints them; tests/native/test_native.py holds the sources to what is printed.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 PLACES = 400  # binary ones of all fractions
@@ -44,5 +45,77 @@ def logarithms() -> list[str]:
     return lines
 
 
+def exponential(degree: int, most: Fraction) -> list[float]:
+    """Return a polynomial near to e^x for sizes of x up to `most`, the constant first.
+
+    It is e^x at the zeros of a polynomial of Chebyshev's.
+    """
+    points = [
+        most * Fraction(math.cos(math.pi * (2 * i + 1) / (2 * degree + 2)))
+        for i in range(degree + 1)
+    ]
+    # Newton's divided differences, then the coefficients.
+    values = [taylor(x) for x in points]
+    for step in range(1, degree + 1):
+        for i in range(degree, step - 1, -1):
+            values[i] = (values[i] - values[i - 1]) / (points[i] - points[i - step])
+    coefficients = [Fraction(0)]
+    for value, point in zip(reversed(values), reversed(points), strict=True):
+        shifted = [Fraction(0), *coefficients]
+        coefficients = [
+            a - point * b for a, b in zip(shifted, [*coefficients, 0], strict=True)
+        ]
+        coefficients[0] += value
+    return [float(c) for c in coefficients[: degree + 1]]
+
+
+def taylor(x: Fraction) -> Fraction:
+    """Return e^x for sizes of x up to 1/2, to within 2^-100."""
+    return sum((x**i / math.factorial(i) for i in range(25)), Fraction(0))
+
+
+def bound(coefficients: list[float], most: Fraction, pieces: int = 4096) -> Fraction:
+    """Return a bound of how far a polynomial is from e^x: see `exponential`.
+
+    On each piece the difference is at most that in its middle, and half its width times
+    a bound of the derivative.
+    """
+    differences = [
+        Fraction(c) - Fraction(1, math.factorial(i)) for i, c in enumerate(coefficients)
+    ]
+    rest = Fraction(1, 2**20)  # of the derivative: the terms of e^x beyond
+    slope = rest * most ** len(coefficients) + sum(
+        i * abs(d) * most ** (i - 1) for i, d in enumerate(differences) if i
+    )
+    half = most / pieces
+    worst = Fraction(0)
+    for i in range(pieces):
+        middle = -most + (2 * i + 1) * half
+        rounded = Fraction(round(middle * 2**60), 2**60)
+        value = Fraction(0)
+        for c in reversed(coefficients):
+            value = value * rounded + Fraction(c)
+        worst = max(worst, abs(value - taylor(rounded)))
+    return worst + slope * (half + Fraction(1, 2**60)) + Fraction(1, 2**100)
+
+
+# Sizes of what is left of a number, less a multiple of log 2.
+MOST = Fraction(3466, 10000)
+DEGREE = 8
+
+
+def exponentials() -> list[str]:
+    """The polynomial near e^x, a coefficient a line."""
+    coefficients = exponential(DEGREE, MOST)
+    return [f"{c.hex()}," for c in coefficients]
+
+
+def check() -> None:
+    """Raise unless the polynomial is as near as docs/exactness.md says."""
+    coefficients = [float.fromhex(line.rstrip(",")) for line in exponentials()]
+    assert bound(coefficients, MOST, 1024) < Fraction(1, 2**36)
+
+
 if __name__ == "__main__":
-    print("\n".join(logarithms()))
+    check()
+    print("\n".join([*logarithms(), *exponentials()]))
