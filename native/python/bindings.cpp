@@ -19,123 +19,12 @@
 #include "calls.h"
 #include "dlpack.h"
 #include "numpy.h"
+#include "reduce_arrays.h"
+#include "shortcuts.h"
 #include "sums.h"
 
 namespace halfulp::python {
 namespace {
-
-// Arguments were checked by the Python faces; what would corrupt memory is checked again. The
-// request says what results are; `result_of` their default type.
-template <class ResultOf>
-nb::object reduce_as(Request request, nb::handle data, nb::handle axes, bool keepdims,
-                     int type_code, bool checked, nb::handle out, nb::handle mask, bool counted,
-                     bool scalar, ResultOf result_of) {
-  PyArrayObject* array = as_array(data);
-  const SmallFormat* const small = small_of(array);
-  const std::optional<Type> input_type = small ? small->read_as : type_of(array);
-  if (!input_type) throw nb::type_error("no such element type");
-  const Format& input_format = format_of(*input_type);
-  const Format* output_format =
-      find_format(type_code == 0 ? result_of(input_format) : static_cast<Type>(type_code));
-  const bool is_real = request.spread != Spread::none;
-  if (!output_format || (is_real && !output_format->is_float) ||
-      (input_format.is_float && !output_format->is_float)) {
-    throw nb::type_error("no such pair of element types");
-  }
-
-  const int rank = PyArray_NDIM(array);
-  bool is_reduced[kMaxRank] = {};
-  mark_axes(axes, rank, is_reduced);
-
-  npy_intp shape[kMaxRank];
-  int result_rank = 0;
-  for (int i = 0; i < rank; ++i) {
-    if (!is_reduced[i]) {
-      shape[result_rank++] = PyArray_DIM(array, i);
-    } else if (keepdims) {
-      shape[result_rank++] = 1;
-    }
-  }
-
-  if (!out.is_none()) {
-    PyArrayObject* given = as_array(out);
-    if (type_of(given) != output_format->type || !PyArray_ISCARRAY(given) ||
-        PyArray_NDIM(given) != result_rank ||
-        !PyArray_CompareLists(PyArray_DIMS(given), shape, result_rank)) {
-      throw nb::value_error("out does not fit");
-    }
-  }
-
-  PyArrayObject* const mask_array = mask.is_none() ? nullptr : as_array(mask);
-  if (mask_array &&
-      (PyArray_TYPE(mask_array) != NPY_BOOL || PyArray_NDIM(mask_array) != rank ||
-       !PyArray_CompareLists(PyArray_DIMS(mask_array), PyArray_DIMS(array), rank))) {
-    throw nb::value_error("mask does not fit");
-  }
-
-  const Plan plan = plan_of(array, is_reduced, output_format->bytes, mask_array);
-  const Length length = length_of(array, plan);
-  const bool is_heard = length == Length::long_ && handles_signals();
-  const nb::object result = out.is_none() || is_heard
-                                ? new_array(output_format->type, result_rank, shape)
-                                : nb::borrow(out);
-  request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(array));
-  request.output = reinterpret_cast<std::byte*>(PyArray_BYTES(as_array(result)));
-  request.input_type = *input_type;
-  request.output_type = output_format->type;
-  request.small = small;
-  request.byte_swapped = !PyArray_ISNOTSWAPPED(array);
-  request.checked = checked && !output_format->is_float;
-  if (mask_array) {
-    request.mask = reinterpret_cast<const std::byte*>(PyArray_BYTES(mask_array));
-    request.counted = counted ? Counted::where_true : Counted::where_false;
-  }
-  std::optional<SumOverflow> overflow;
-  run_unlocked(length, is_heard, [&](Watch* watch) {
-    request.watch = watch;
-    try {
-      reduce(plan, request, own_threads());
-    } catch (const SumOverflow& caught) {
-      overflow = caught;
-      return;
-    }
-  });
-  if (overflow) {
-    raise_overflow(request.term, request.finish, as_array(result),
-                   overflow->output / output_format->bytes, int_from(overflow->sum));
-  }
-  if (result_rank > 0 || !scalar) return result;
-  nb::object only = nb::steal(PyArray_Return(as_array(result.inc_ref())));
-  if (!only.is_valid()) throw nb::python_error();
-  return only;
-}
-
-nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, bool keepdims,
-                        int type_code, bool checked, nb::handle out, nb::handle mask,
-                        bool counted, bool scalar) {
-  const Reduction& row = reduction_of(reduction);
-  Request request = {};
-  request.operation = row.operation;
-  request.term = row.term;
-  request.finish = row.finish;
-  return reduce_as(request, data, axes, keepdims, type_code, checked, out, mask, counted,
-                   scalar, [&](const Format& input) { return default_result(row, input); });
-}
-
-nb::object spread_of(bool is_deviation, std::int64_t ddof, nb::handle data, nb::handle axes,
-                     bool keepdims, int type_code, nb::handle out, nb::handle mask,
-                     bool counted, bool scalar) {
-  if (ddof < -kMostDdof || ddof > kMostDdof) throw nb::value_error("no such ddof");
-  Request request = {};
-  request.operation = Operation::sum;
-  request.term = Term::square;
-  request.finish = Finish::mean;
-  request.spread = is_deviation ? Spread::deviation : Spread::variance;
-  request.ddof = ddof;
-  return reduce_as(
-      request, data, axes, keepdims, type_code, false, out, mask, counted, scalar,
-      [](const Format& input) { return input.is_float ? input.type : Type::float64; });
-}
 
 // The table, as tuples.
 nb::list reductions() {
@@ -201,6 +90,7 @@ NB_MODULE(_core, module) {
   using namespace halfulp;
   using namespace halfulp::python;
   Bound<&import_numpy>::call();
+  make_shortcut_type();
   read_environment();
 
   module.def(
@@ -224,6 +114,14 @@ NB_MODULE(_core, module) {
                      "out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, "
                      "scalar: bool) -> typing.Any"),
              "Variances or standard deviations, otherwise as `reduce`.");
+  module.def(
+      "shortcut", &Bound<&shortcut>::call, nb::arg("function"), nb::arg("face"),
+      nb::arg("row").none(),
+      nb::sig("def shortcut(function: typing.Callable[..., typing.Any], face: str, "
+              "row: str | None) -> typing.Callable[..., typing.Any]"),
+      "What reduces plain arrays by a row of the table at once, and calls `function`, "
+      "which does the same, with whatever else it is given. The face, 'numpy' or 'onnx', "
+      "names the arguments; the row is None if `ord` tells which norm it is.");
   module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("term"), nb::arg("type_code"),
              nb::sig("def sum_format(term: str, type_code: int) -> tuple[int, int, int]"),
              "Of an exact sum of elements of a type: its digits of 64 bits, how many bits at "

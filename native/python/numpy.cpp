@@ -33,8 +33,8 @@ void import_numpy() {
   Py_DECREF(descr);
 }
 
-std::optional<Type> type_of(PyArrayObject* array) {
-  const int number = PyArray_TYPE(array);
+std::optional<Type> type_of(PyArray_Descr* dtype) {
+  const int number = dtype->type_num;
   switch (number) {
     case NPY_HALF:
       return Type::float16;
@@ -46,8 +46,8 @@ std::optional<Type> type_of(PyArrayObject* array) {
       break;
   }
   if (number == bfloat16_number) return Type::bfloat16;
-  const bool wide = PyArray_ITEMSIZE(array) == 8;
-  if (!wide && PyArray_ITEMSIZE(array) != 4) return std::nullopt;
+  const bool wide = PyDataType_ELSIZE(dtype) == 8;
+  if (!wide && PyDataType_ELSIZE(dtype) != 4) return std::nullopt;
   if (PyTypeNum_ISSIGNED(number)) return wide ? Type::int64 : Type::int32;
   if (PyTypeNum_ISUNSIGNED(number)) return wide ? Type::uint64 : Type::uint32;
   return std::nullopt;
@@ -174,8 +174,8 @@ void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp pl
 }
 
 Length length_of(PyArrayObject* data, const Plan& plan) {
-  if (is_long(plan)) return Length::long_;
-  return PyArray_SIZE(data) <= kFewItems ? Length::short_ : Length::middle;
+  if (PyArray_SIZE(data) <= kFewItems) return Length::short_;
+  return is_long(plan) ? Length::long_ : Length::middle;
 }
 
 nb::object new_array(Type type, int rank, const npy_intp* shape) {
@@ -185,6 +185,15 @@ nb::object new_array(Type type, int rank, const npy_intp* shape) {
       PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape, nullptr, nullptr, 0, nullptr));
   if (!array.is_valid()) throw nb::python_error();
   return array;
+}
+
+nb::object new_scalar(Type type, const void* element) {
+  PyArray_Descr* descr = PyArray_DescrFromType(numpy_number(type));
+  if (!descr) throw nb::python_error();
+  nb::object scalar = nb::steal(PyArray_Scalar(const_cast<void*>(element), descr, nullptr));
+  Py_DECREF(descr);
+  if (!scalar.is_valid()) throw nb::python_error();
+  return scalar;
 }
 
 const Format& format_of_code(int type_code) {

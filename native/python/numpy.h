@@ -28,9 +28,14 @@ void import_numpy();
 
 PyArrayObject* as_array(nb::handle object);
 nb::object new_array(Type type, int rank, const npy_intp* shape);
+// A scalar of NumPy's, with a copy of the element.
+nb::object new_scalar(Type type, const void* element);
 
-// The element type of an array; nothing if it has none of the eight.
-std::optional<Type> type_of(PyArrayObject* array);
+// The element type that a dtype is; nothing if it is none of the eight.
+std::optional<Type> type_of(PyArray_Descr* dtype);
+inline std::optional<Type> type_of(PyArrayObject* array) {
+  return type_of(PyArray_DESCR(array));
+}
 // That of small integers; null if it has another.
 const SmallFormat* small_of(PyArrayObject* array);
 int numpy_number(Type type);

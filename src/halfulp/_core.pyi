@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -10,6 +11,11 @@ def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, ke
 
 def spread(is_deviation: bool, ddof: int, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, scalar: bool) -> Any:
     """Variances or standard deviations, otherwise as `reduce`."""
+
+def shortcut(function: Callable[..., Any], face: str, row: str | None) -> Callable[..., Any]:
+    """
+    What reduces plain arrays by a row of the table at once, and calls `function`, which does the same, with whatever else it is given. The face, 'numpy' or 'onnx', names the arguments; the row is None if `ord` tells which norm it is.
+    """
 
 def sum_format(term: str, type_code: int) -> tuple[int, int, int]:
     """

@@ -1,7 +1,7 @@
 """NumPy's face: reductions as functions of arrays, by the names that NumPy uses.
 
 Each is a signature, its documentation and a row of the table. May import arrays,
-numpy_face, reductions and spec.rules only.
+numpy_face, reductions, shortcuts and spec.rules only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy.typing as npt
 from halfulp.arrays import Array
 from halfulp.numpy_face import reduce_as_numpy
 from halfulp.reductions import LOG_SUM_EXP, MEAN, SUM, SUM_SQUARE
+from halfulp.shortcuts import with_shortcut
 from halfulp.spec.rules import norm_of, spread_of
 
 
+@with_shortcut("numpy", SUM)
 def sum(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -114,6 +116,7 @@ def sum(
     )
 
 
+@with_shortcut("numpy", MEAN)
 def mean(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -288,6 +291,7 @@ def std(
     )
 
 
+@with_shortcut("numpy")
 def vector_norm(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -348,6 +352,7 @@ def vector_norm(
     )
 
 
+@with_shortcut("numpy", SUM_SQUARE)
 def sum_square(
     x: Any,
     axis: int | Sequence[int] | None = None,

@@ -1,7 +1,7 @@
 """ONNX's face: its operators as functions of arrays, without onnx.
 
-May import arrays, element_types, errors, labels, numpy_face, reductions, spec.rules and
-the native core only.
+May import arrays, element_types, errors, labels, numpy_face, reductions, shortcuts,
+spec.rules and the native core only.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from halfulp.reductions import (
     SUM_SQUARE,
     Reduction,
 )
+from halfulp.shortcuts import with_shortcut
 from halfulp.spec.rules import (
     axes_error,
     check_flag,
@@ -37,6 +38,7 @@ NO_LAZY = "data is a Dask array; allowed: arrays of other kinds, for logarithms"
 _AXES = "a sequence of int or a 1-D array of int64"
 
 
+@with_shortcut("onnx", SUM)
 def reduce_sum(
     data: Any,
     axes: Any = None,
@@ -89,6 +91,7 @@ def reduce_sum(
     return reduce_as_onnx(SUM, data, axes, keepdims, noop_with_empty_axes, split_every)
 
 
+@with_shortcut("onnx", MEAN)
 def reduce_mean(
     data: Any,
     axes: Any = None,
@@ -131,6 +134,7 @@ def reduce_mean(
     return reduce_as_onnx(MEAN, data, axes, keepdims, noop_with_empty_axes, split_every)
 
 
+@with_shortcut("onnx", L1)
 def reduce_l1(
     data: Any,
     axes: Any = None,
@@ -171,6 +175,7 @@ def reduce_l1(
     return reduce_as_onnx(L1, data, axes, keepdims, noop_with_empty_axes, split_every)
 
 
+@with_shortcut("onnx", L2)
 def reduce_l2(
     data: Any,
     axes: Any = None,
@@ -212,6 +217,7 @@ def reduce_l2(
     return reduce_as_onnx(L2, data, axes, keepdims, noop_with_empty_axes, split_every)
 
 
+@with_shortcut("onnx", SUM_SQUARE)
 def reduce_sum_square(
     data: Any,
     axes: Any = None,
@@ -262,6 +268,7 @@ def reduce_sum_square(
     )
 
 
+@with_shortcut("onnx", LOG_SUM)
 def reduce_log_sum(
     data: Any,
     axes: Any = None,
@@ -308,6 +315,7 @@ def reduce_log_sum(
     return reduce_as_onnx(LOG_SUM, data, axes, keepdims, noop_with_empty_axes)
 
 
+@with_shortcut("onnx", LOG_SUM_EXP)
 def reduce_log_sum_exp(
     data: Any,
     axes: Any = None,
