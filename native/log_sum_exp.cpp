@@ -124,7 +124,11 @@ class Call {
   void for_each_stretch(const Loops& reduced, Place input, std::int64_t n, Memory& memory,
                         F f) const {
     const Loop& inner = reduced.innermost();
+    const bool side_by_side = n > 1 && reader_.in_place(kept_.input);
     for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
+      if (plan_.layout == Layout::columns && side_by_side) {
+        return for_each_column(inner, input + offset, n, memory, f);
+      }
       const Matrix matrix = {input + offset, n, kept_.input, inner.count, inner.input};
       reader_.for_each_block(matrix, kCopies, memory.packed, [&](const Block& block) {
         memory.pace.count(block.cost);
@@ -137,6 +141,28 @@ class Call {
         }
       });
     });
+  }
+
+  // The same where outputs lie side by side: a cache line of them is copied to rows.
+  template <class F>
+  void for_each_column(const Loop& inner, Place input, std::int64_t n, Memory& memory,
+                       F f) const {
+    constexpr std::int64_t kLine = 64;
+    constexpr std::int64_t kRows = kPackBytes / kLine;
+    const std::int64_t bytes = reader_.bytes();
+    const std::int64_t wide = kLine / bytes;
+    for (std::int64_t j = 0; j < inner.count; j += kRows) {
+      const std::int64_t count = std::min(kRows, inner.count - j);
+      memory.pace.count(count * n);
+      for (std::int64_t i = 0; i < n; i += wide) {
+        const std::int64_t outputs = std::min(wide, n - i);
+        transpose(memory.packed, kRows, (input + j * inner.input).element + i * bytes, count,
+                  inner.input.element, outputs, bytes);
+        for (std::int64_t k = 0; k < outputs; ++k) {
+          f(i + k, memory.packed + k * kRows * bytes, count);
+        }
+      }
+    }
   }
 
   void sum_part(Precision precision, const Loops& reduced, Place input, std::int64_t n,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "digits.h"
@@ -85,19 +86,26 @@ inline double add_exactly(double a, double b, double& r) {
 
 // An interval around the logarithms of all numbers of one above 0.
 inline Interval log_of(const Interval& x) {
-  const bool is_positive = x.s > 0 && x.s <= 0x1.fffffffffffffp1023;
-  if (!(is_positive && x.width <= x.s * 0x1p-3)) return kAnything;
+  const bool is_normal = x.s >= 0x1p-1022 && x.s <= 0x1.fffffffffffffp1023;
+  if (!(is_normal && x.width <= x.s * 0x1p-3)) return kAnything;
   // x = 2^k m, where m is near 1, and m n / 64 = 1 + z nearer.
-  int k;
-  double m = std::frexp(x.s, &k);
-  if (m < 0x1.6a09e667f3bcdp-1) {
-    m *= 2;
-    --k;
-  }
-  const double n = std::rint(64 / m);
+  std::uint64_t bits;
+  std::memcpy(&bits, &x.s, sizeof bits);
+  constexpr std::uint64_t kBias = 1023;
+  // The exponent goes up where the fraction is that of the root of 2.
+  const std::uint64_t up = (bits & ((std::uint64_t{1} << 52) - 1)) > 0x6a09e667f3bcc;
+  const auto k = static_cast<int>((bits >> 52) + up) - static_cast<int>(kBias);
+  bits += (static_cast<std::uint64_t>(-k)) << 52;
+  double m;
+  std::memcpy(&m, &bits, sizeof m);
+  constexpr double kToWhole = 0x1.8p52;  // leaves no place for a fraction
+  const double n = (64 / m + kToWhole) - kToWhole;
   const double c = n * 0x1p-6;
   const double p = m * c;
-  const double scaled = std::ldexp(x.t, -k);
+  const std::uint64_t power_bits = (kBias - static_cast<std::uint64_t>(k)) << 52;
+  double power;
+  std::memcpy(&power, &power_bits, sizeof power);
+  const double scaled = k <= 1000 ? x.t * power : std::ldexp(x.t, -k);
   double z_low;
   const double z = add_exactly(p - 1, scaled * c - rest_of_product(p, m, c), z_low);
   // log(1 + z) = z - z^2 / 2 + tail.

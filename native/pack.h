@@ -67,7 +67,25 @@ inline void pack(std::byte* to, const std::byte* from, std::int64_t rows,
   }
 }
 
-// The same of small elements, as those of the type that they are read as.
+// Copies rows of elements of `bytes` bytes as columns: element k of row i becomes element i of
+// row k, where rows of the copy have so many elements.
+inline void transpose(std::byte* to, std::int64_t to_row, const std::byte* from,
+                      std::int64_t rows, std::ptrdiff_t row_stride, std::int64_t columns,
+                      std::int64_t bytes) {
+  const auto copy_as = [&](auto element) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t k = 0; k < columns; ++k) {
+        std::memcpy(&element, from + i * row_stride + k * sizeof element, sizeof element);
+        std::memcpy(to + (k * to_row + i) * sizeof element, &element, sizeof element);
+      }
+    }
+  };
+  if (bytes == 2) copy_as(std::uint16_t{});
+  if (bytes == 4) copy_as(std::uint32_t{});
+  if (bytes == 8) copy_as(std::uint64_t{});
+}
+
+// As pack, of small elements, as those of the type that they are read as.
 inline void widen(std::byte* to, const std::byte* from, std::int64_t rows,
                   std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
                   SmallType type, bool byte_swapped) {

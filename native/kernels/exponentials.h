@@ -107,9 +107,12 @@ struct PlainExponentials {
 
   void join(const PlainExponentials& other) { s += other.s; }
   void sum(double* high, double* low) const {
-    double total = 0;
-    for (std::size_t i = 0; i < kWidth; ++i) total += s[i];
-    *high = total;
+    double total[kWidth];
+    store_vector(total, s);
+    for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) total[i] += total[i + half];
+    }
+    *high = total[0];
     *low = 0;
   }
 
@@ -241,13 +244,20 @@ double greatest_element(const std::byte* data, std::size_t n) {
     greatest[0] = greatest_of(greatest[0], v);
   }
   for (std::size_t j = 1; j < 4; ++j) greatest[0] = greatest_of(greatest[0], greatest[j]);
-  double most = greatest[0][0];
-  bool nan = false;
-  for (std::size_t j = 0; j < kCount; ++j) {
-    most = greatest[0][j] > most ? greatest[0][j] : most;
-    nan |= is_nan[j] != 0;
+  using Number = std::remove_reference_t<decltype(V{}[0])>;
+  Number most[kCount];
+  store_vector(most, greatest[0]);
+  std::uint64_t nan[kVectorBytes / sizeof(std::uint64_t)];
+  store_vector(nan, is_nan);
+  for (std::size_t half = kCount / 2; half > 0; half /= 2) {
+    for (std::size_t j = 0; j < half; ++j) {
+      most[j] = most[j] > most[j + half] ? most[j] : most[j + half];
+    }
   }
-  return nan ? std::numeric_limits<double>::quiet_NaN() : most;
+  std::uint64_t any_nan = 0;
+  for (const std::uint64_t each : nan) any_nan |= each;
+  return any_nan != 0 ? std::numeric_limits<double>::quiet_NaN()
+                      : static_cast<double>(most[0]);
 }
 
 }  // namespace
