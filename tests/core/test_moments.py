@@ -154,6 +154,26 @@ def test_variances_between_two_numbers_go_to_even(into: np.dtype) -> None:
             assert_same_bits(halfulp.var(x[:, None], 0, dtype=into)[0], want)
 
 
+@pytest.mark.parametrize(
+    ("name", "into", "distance"),
+    [("var", F4, 4097), ("var", F8, 94906267), ("std", F2, 2049), ("std", F4, 2**24 + 1)],
+)
+def test_what_lies_next_to_the_middle_of_two_numbers_is_above_it(
+    rng: np.random.Generator, name: str, into: np.dtype, distance: int
+) -> None:
+    # Sums of squares that need more than 106 bits, and leave of these 2^-50 and less
+    # above a midpoint: two elements of opposite rests of 2^-12.
+    for _ in range(15):
+        d, n = distance + 2 * int(rng.integers(4)), int(rng.integers(2, 200))
+        m = int(rng.integers(2**39, 2**40))
+        x = np.repeat(np.float64([m - d, m + d]), n)
+        x[0] += 2.0**-12
+        x[1] -= 2.0**-12
+        want = round_exact(exact_spread(name, x, 0), into)
+        assert_same_bits(FUNCTIONS[name](x, dtype=into), want)
+        assert_same_bits(FUNCTIONS[name](x[:, None], 0, dtype=into)[0], want)
+
+
 @pytest.mark.parametrize("dtype", FLOATS[1:], ids=str)
 def test_deviations_between_two_numbers_go_to_even(dtype: np.dtype) -> None:
     # Of m - d and m + d it is d itself, here the middle of two numbers of the result.
