@@ -174,6 +174,17 @@ def test_what_lies_next_to_the_middle_of_two_numbers_is_above_it(
         assert_same_bits(FUNCTIONS[name](x[:, None], 0, dtype=into)[0], want)
 
 
+@pytest.mark.parametrize(("into", "a"), [(F4, 4097), (F8, 94906267)])
+def test_the_least_square_counts(into: np.dtype, a: int) -> None:
+    # Of a, a, t and -t the variance is a^2 / 4, a midpoint, and t^2 / 2.
+    for t in (0.0, 2.0**-100, 2.0**-300, 2.0**-1074):
+        x = np.float64([a, a, t, -t])
+        want = round_exact(exact_spread("var", x, 0), into)
+        assert_same_bits(halfulp.var(x, dtype=into), want)
+        assert_same_bits(halfulp.var(x[:, None], 0, dtype=into)[0], want)
+        assert (want > a * a / 4) == (t > 0) or into == F8
+
+
 @pytest.mark.parametrize("dtype", FLOATS[1:], ids=str)
 def test_deviations_between_two_numbers_go_to_even(dtype: np.dtype) -> None:
     # Of m - d and m + d it is d itself, here the middle of two numbers of the result.
