@@ -1,11 +1,12 @@
 // Which kernels there are, and which ones run.
-// May include enclosure.h, formats.h and terms.h only.
+// May include enclosure.h, finish.h, formats.h and terms.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "enclosure.h"
+#include "finish.h"
 #include "formats.h"
 #include "terms.h"
 
@@ -85,17 +86,14 @@ struct ExactKernel {
   ExactFunction function;
 };
 
-// Rounds n sums to `type` where that is easy, else sets open[i] to kOpen; returns whether it
-// set any: see kernels/round_tile.h.
+// Finishes n sums of so many terms and rounds them to `type` where that is easy, else sets
+// open[i] to kOpen; returns whether it set any: see kernels/round_tile.h.
 inline constexpr int kOpen = 0xff;
 struct Rounder {
   Type type;
   const char* name;
-  bool (*function)(const Enclosures& enclosures, std::size_t n, void* results,
-                   std::uint8_t* open);
-  // Rounds n values that are known: hi, if lo is 0, else between hi and the next number of
-  // binary64 in the direction of lo, nearer to hi.
-  void (*points)(const Enclosures& values, std::size_t n, void* results);
+  bool (*function)(Finish finish, const Enclosures& sums, const Terms& terms, std::size_t n,
+                   void* results, std::uint8_t* open);
 };
 
 // Kernels of exponentials of a float type: see kernels/exponentials.h. `greatest` is the

@@ -17,10 +17,15 @@ enum class Finish { none, mean, root, log };
 
 inline constexpr Finish kFinishes[] = {Finish::none, Finish::mean, Finish::root, Finish::log};
 
-// A number of binary64 next to a value, and one with the sign of what that is more.
-struct Point {
-  double nearest;
-  double rest;
+// The number of terms of each sum: the same of all, or of each its own.
+struct Terms {
+  std::int64_t all;
+  const std::uint64_t* own;  // null if they are the same
+
+  std::int64_t operator[](std::int64_t i) const {
+    return own ? static_cast<std::int64_t>(own[i]) : all;
+  }
+  Terms operator+(std::ptrdiff_t i) const { return {all, own ? own + i : nullptr}; }
 };
 
 // The root of m, rounded down.
@@ -47,12 +52,11 @@ inline std::uint64_t root_of(uint128 m) {
 
 // A finish is a struct of its own: its name, whether f is anything but the identity, whether
 // there is no f of no terms, and f of a sum of so many terms. `of` an interval around S is one
-// around f(S), with slack as it has; `near` is cheaper, and one up to 3u of it. `of` the digits
-// of S decides what is left open, ties too. `of` a number s of binary64, the sum itself, is
-// f(s) rounded to nearest, and a number with the sign of what that leaves, 0 if nothing.
+// around f(S), with slack as it has. `of` the digits of S decides what is left open, ties too.
 // `whole` makes a whole S, whose digits come least first, f(S) rounded down. `kIsOdd` says that
-// f(-S) = -f(S), and f(0) = 0: only sizes are finished. Else f(0) is -infinity, there is no f
-// below it, and f may be of either sign: of the digits of S comes a size with that.
+// f(-S) = -f(S), and f(0) = 0: only sizes are finished, and kernels do so in vectors. Else f(0)
+// is -infinity, there is no f below it, and f may be of either sign: of the digits of S comes a
+// size with that.
 template <Finish finish>
 struct FinishOf;
 
@@ -63,9 +67,7 @@ struct FinishOf<Finish::none> {
   static constexpr bool kChanges = false;
   static constexpr bool kNeedsTerms = false;
   static Interval of(const Interval& sum, std::int64_t) { return sum; }
-  static Interval near(const Interval& sum, std::int64_t) { return sum; }
   static Leading of(const Digits& sum, std::int64_t) { return leading_of(sum); }
-  static Point of(double sum, std::int64_t) { return {sum, 0}; }
   static void whole(std::uint64_t*, int, std::int64_t) {}
 };
 
@@ -86,11 +88,6 @@ struct FinishOf<Finish::mean> {
     const double s = q + t;
     return {s, t - (s - q), sum.width * inverse};
   }
-  static Interval near(const Interval& sum, std::int64_t terms) {
-    const auto n = static_cast<double>(terms);
-    const double q = sum.s / n;
-    return {q, 0, sum.width * (1 / n)};
-  }
 
   static Leading of(const Digits& sum, std::int64_t terms) {
     const int top = highest_of(sum.digits, sum.size);
@@ -102,12 +99,6 @@ struct FinishOf<Finish::mean> {
     Leading value = leading_of({three, 3, sum.exponent + 64 * (top - 2)});
     value.sticky = value.sticky || rest || any_of_first(sum.digits, top - 2);
     return value;
-  }
-
-  static Point of(double sum, std::int64_t terms) {
-    const auto n = static_cast<double>(terms);
-    const double q = sum / n;
-    return {q, rest_of_product(sum, q, n)};
   }
 
   static void whole(std::uint64_t* digits, int size, std::int64_t terms) {
@@ -130,10 +121,6 @@ struct FinishOf<Finish::root> {
     const double s = q + t;
     return {s, t - (s - q), sum.width * inverse};
   }
-  static Interval near(const Interval& sum, std::int64_t) {
-    const double q = std::sqrt(sum.s);
-    return {q, 0, sum.width * inverse_of(q)};
-  }
 
   static Leading of(const Digits& sum, std::int64_t) {
     const int top = highest_of(sum.digits, sum.size);
@@ -153,11 +140,6 @@ struct FinishOf<Finish::root> {
     }
     const std::uint64_t root = root_of(m);  // at least 2^63
     return {root, exponent / 2, sticky || uint128{root} * root != m};
-  }
-
-  static Point of(double sum, std::int64_t) {
-    const double q = std::sqrt(sum);
-    return {q, rest_of_product(sum, q, q)};
   }
 
   // For at most three digits.
@@ -199,16 +181,12 @@ struct FinishOf<Finish::log> {
   static constexpr bool kNeedsTerms = false;
 
   static Interval of(const Interval& sum, std::int64_t) { return log_of(sum); }
-  static Interval near(const Interval& sum, std::int64_t) { return log_of(sum); }
 
   static Sized of(const Digits& sum, std::int64_t) {
     const Leading leading = leading_of(sum);
     const bool is_1 = leading.m == std::uint64_t{1} << 63 && leading.exponent == -63;
     return is_1 && !leading.sticky ? Sized{false, {0, 0, false}} : log_of(sum);
   }
-
-  // The sum of a logarithm and what makes it known is never asked for.
-  static Point of(double sum, std::int64_t) { return {sum, 0}; }
 
   // Of at least 1.
   static void whole(std::uint64_t* digits, int size, std::int64_t) {

@@ -169,7 +169,10 @@ void Ladder::take_exact(Method method, std::int64_t begin, std::int64_t end,
   if (request_.finish == Finish::log) return;  // no number of binary64 but 1 has one that is
   constexpr std::int64_t kFew = 64;
   double exact[kFew + kPadding] = {};
-  std::int64_t terms[kFew], place[kFew];
+  double zeros[kFew + kPadding] = {};
+  std::uint64_t terms[kFew + kPadding] = {};
+  std::int64_t place[kFew];
+  std::uint8_t open[kFew + kPadding];
   std::byte results[(kFew + kPadding) * sizeof(std::uint64_t)];
   const bool narrow = method == Method::narrow;
   const double bits = narrow ? 0x1p24 : 0x1p53;
@@ -181,8 +184,9 @@ void Ladder::take_exact(Method method, std::int64_t begin, std::int64_t end,
   const Terms counts = terms_of(workspace);
   std::int64_t n = 0;
   const auto flush = [&] {
-    results_.of_points(*rounder_, exact, terms, n, results);
+    results_.of_tile(*rounder_, {exact, zeros, zeros, nullptr}, {0, terms}, n, results, open);
     for (std::int64_t j = 0; j < n; ++j) {
+      if (open[j] == kOpen) continue;
       std::memcpy(reinterpret_cast<std::byte*>(workspace.results) + place[j] * bytes,
                   results + j * bytes, bytes);
       workspace.open[place[j]] = false;
@@ -191,14 +195,9 @@ void Ladder::take_exact(Method method, std::int64_t begin, std::int64_t end,
   };
   for (std::int64_t i = begin; i < end; ++i) {
     if (workspace.open[i] != kOpen || !fits(i, bits, workspace)) continue;
-    const double sum = sums.hi[i] + sums.lo[i];
-    // Neither the mean of nothing nor what is too large for a finish.
-    if (!(power_of(workspace.units.hi[i], degree) >= least && std::abs(sum) < 0x1p900 &&
-          counts[i] > 0)) {
-      continue;
-    }
-    exact[n] = sum;
-    terms[n] = counts[i];
+    if (power_of(workspace.units.hi[i], degree) < least) continue;
+    exact[n] = sums.hi[i] + sums.lo[i];
+    terms[n] = static_cast<std::uint64_t>(counts[i]);
     place[n] = i;
     if (++n == kFew) flush();
   }

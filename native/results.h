@@ -28,17 +28,6 @@ inline Interval interval_of(double hi, double lo, double bound) {
   return {s, t, bound * (1 + 0x1p-9) + std::abs(s) * 0x1p-100};
 }
 
-// The number of terms of each sum: the same of all, or of each its own.
-struct Terms {
-  std::int64_t all;
-  const std::uint64_t* own;  // null if they are the same
-
-  std::int64_t operator[](std::int64_t i) const {
-    return own ? static_cast<std::int64_t>(own[i]) : all;
-  }
-  Terms operator+(std::ptrdiff_t i) const { return {all, own ? own + i : nullptr}; }
-};
-
 // Makes an enclosure, as of one output, of a sum of integers in at most three digits.
 inline void enclose(const SumFormat& sum, const std::uint64_t* digits, int size, double& hi,
                     double& lo, double& bound) {
@@ -190,78 +179,31 @@ class Results {
   // them easy, else open[i] to kOpen; returns whether it set any.
   bool of_tile(const Rounder& rounder, const Enclosures& sums, const Terms& terms,
                std::int64_t n, std::byte* results, std::uint8_t* open) const {
+    if (is_odd_) return rounder.function(finish_, sums, terms, n, results, open);
     return with_finish(finish_, [&](auto finish) {
-      if constexpr (!finish.kChanges) {
-        return rounder.function(sums, n, results, open);
-      } else {
-        constexpr std::int64_t kFew = 64;
-        static_assert(kFew % kPadding == 0);
-        double hi[kFew], lo[kFew], bound[kFew];
-        bool any = false;
-        for (std::int64_t i = 0; i < n; i += kFew) {
-          const std::int64_t few = std::min(kFew, n - i);
-          const auto finish_as = [&](auto terms_of) {
-            // For types of at most 24 bits the rounder takes sums for less exact.
-            if (format_.precision <= 24) {
-              finish_few<finish.kIsOdd>(sums + i, few, hi, lo, bound,
-                         [&](const Interval& sum, std::int64_t j) {
-                           return finish.near(sum, terms_of(j));
-                         });
-            } else {
-              finish_few<finish.kIsOdd>(sums + i, few, hi, lo, bound,
-                         [&](const Interval& sum, std::int64_t j) {
-                           return finish.of(sum, terms_of(j));
-                         });
-            }
-          };
-          if (terms.own) {
-            finish_as([&](std::int64_t j) { return terms[i + j]; });
-          } else {
-            finish_as([all = terms.all](std::int64_t) { return all; });
-          }
-          any |= rounder.function({hi, lo, bound, nullptr}, few, results + i * format_.bytes,
-                                  open + i);
-        }
-        return any;
-      }
-    });
-  }
-
-  // Sets the results of n sums that are numbers of binary64, without error: as of_tile, but of
-  // any that is not 0, or the mean of nothing.
-  void of_points(const Rounder& rounder, const double* sums, const std::int64_t* terms,
-                 std::int64_t n, std::byte* results) const {
-    with_finish(finish_, [&](auto finish) {
       constexpr std::int64_t kFew = 64;
-      double nearest[kFew], rest[kFew];
+      static_assert(kFew % kPadding == 0);
+      double hi[kFew], lo[kFew], bound[kFew];
+      bool any = false;
       for (std::int64_t i = 0; i < n; i += kFew) {
         const std::int64_t few = std::min(kFew, n - i);
         for (std::int64_t j = 0; j < few; ++j) {
-          const Point point = finish.of(sums[i + j], terms[i + j]);
-          nearest[j] = point.nearest;
-          rest[j] = point.rest;
+          const Interval sum =
+              interval_of(sums.hi[i + j], sums.lo[i + j], sums.bound[i + j]);
+          const Interval finished = finish.of(sum, terms[i + j]);
+          hi[j] = finished.s;
+          lo[j] = finished.t;
+          // No result is known without an error.
+          bound[j] = finished.width > 0 ? finished.width : 0x1p-1074;
         }
-        rounder.points({nearest, rest, nullptr, nullptr}, few, results + i * format_.bytes);
+        any |= rounder.function(Finish::none, {hi, lo, bound, nullptr}, terms, few,
+                                results + i * format_.bytes, open + i);
       }
+      return any;
     });
   }
 
  private:
-  template <bool is_odd, class Of>
-  static void finish_few(const Enclosures& sums, std::int64_t n, double* hi, double* lo,
-                         double* bound, Of of) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Interval sum = interval_of(sums.hi[i], sums.lo[i], sums.bound[i]);
-      const double sign = is_odd && sum.s < 0 ? -1 : 1;
-      const Interval finished = of(Interval{sign * sum.s, sign * sum.t, sum.width}, i);
-      hi[i] = sign * finished.s;
-      lo[i] = sign * finished.t;
-      // Only the interval of zeros alone has no width, whatever underflows.
-      const bool is_point = sum.width == 0 || finished.width > 0;
-      bound[i] = is_point ? finished.width : 0x1p-1074;
-    }
-  }
-
   std::uint64_t rounded(const Leading& value) const {
     return round_to(format_, value.m, value.exponent, value.sticky);
   }

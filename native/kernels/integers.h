@@ -1,11 +1,11 @@
 // Kernels for integers: sums modulo 2^64, and exact ones, in halves of 32 bits.
-// May include columns.h, dispatch.h, rows.h and what they include only. Internal linkage: see
+// May include columns.h, dispatch.h, short_rows.h and what they include only. Internal linkage: see
 // simd.h.
 #pragma once
 
 #include "../dispatch.h"
 #include "columns.h"
-#include "rows.h"
+#include "short_rows.h"
 
 namespace halfulp {
 namespace {
@@ -51,8 +51,8 @@ void residue_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
     }
   };
   if (columns < kShortRow) {
-    sum_short_rows<type, Lane, kWidth, kStride>(data, row_stride, rows, columns,
-                                                load_wide<type>, add);
+    sum_groups<type, Lane, kWidth, kStride>({data, row_stride, rows, columns},
+                                            load_wide<type>, add);
     return;
   }
   for (std::size_t row = 0; row < rows; ++row) {

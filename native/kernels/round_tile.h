@@ -1,8 +1,9 @@
 // Rounds most outputs of a tile at once, in vectors; results.h decides the rest. Proved in
 // docs/exactness.md#rounding-a-tile-at-once.
-// May include enclosure.h and simd.h only. Internal linkage: see simd.h.
+// May include dispatch.h, enclosure.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
+#include "../dispatch.h"
 #include "../enclosure.h"
 #include "simd.h"
 
@@ -37,54 +38,170 @@ inline Shorts round_to_half(HalfNarrow x) {
   }
 }
 
-// Sets results[i], of `type`, and open[i] to 0, or to 0xff where it cannot decide, for i < n;
-// returns whether any is open. Reads and writes up to the next multiple of kWidth. Both ends of
-// each enclosure are rounded, as in `Results::decide`, which decides more: here infinities,
-// NaNs and small float64 sums stay open, unless these are exact.
+// The number of binary64 that is odd, of those next to hi + lo, or hi if lo is 0: it rounds to
+// any format of at most 51 bits as that does, if there is no number between them. Proved in docs/exactness.md#sums-known-exactly.
+inline Vector to_odd(Vector hi, Vector lo) {
+  const Mask between = (Mask)(lo != 0.0);
+  const Mask nearer_0 = (Mask)(lo < 0.0) ^ (Mask)(hi < 0.0);
+  // Without sign: beyond the last output there may be any bits.
+  return (Vector)(((Wide)hi + (Wide)(nearer_0 & between)) | (Wide)(between & 1));
+}
+
+// A number of binary64, or what is next to it in the direction of `rest`, rounded to a type of at
+// most 24 bits.
 template <Type type>
-bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
+inline auto round_known(Vector nearest, Vector rest) {
+  const Vector odd = to_odd(nearest, rest);
+  const HalfNarrow narrow = __builtin_convertvector(odd, HalfNarrow);
+  if constexpr (type == Type::float32) {
+    return narrow;
+  } else {
+    // The same again: the number of binary32 that is odd.
+    const Vector wide = widen(narrow);
+    const Mask between = (Mask)(wide != odd);
+    const Mask nearer_0 = (Mask)(size_of(wide) > size_of(odd));
+    const Integers bits = ((Integers)narrow + __builtin_convertvector(nearer_0, Integers)) |
+                          __builtin_convertvector(between & 1, Integers);
+    return round_to_half<type>((HalfNarrow)bits);
+  }
+}
+
+// Sums, one of each output: s + t and what it may be off by, s rounded to nearest.
+struct Sums {
+  Vector s;
+  Vector t;
+  Vector width;
+};
+
+// The mean s + t of n terms, where that is known, rounded to binary64: the nearer of two numbers
+// next to it, by its side of the middle between these.
+inline Vector round_mean(const Sums& sum, Vector n, Vector inverse) {
+  const Vector q = sum.s / n;
+  Vector rest;
+  const Vector left = two_sum(rest_of_product(sum.s, q, n), sum.t, rest);
+  const Vector d = left * inverse;
+  const Vector near = q + d;
+  const Vector moved = near - q;
+  // Its neighbour in the direction of what is left.
+  const Mask to_0 = (Mask)(d < moved) ^ (Mask)(near < 0.0);
+  const auto next = (Vector)((Wide)near + ((Wide)to_0 | 1));
+  const Vector side = (left - (moved + (next - near) * 0.5) * n) + rest;
+  const Mask beyond = d < moved ? (Mask)(side < 0.0) : (Mask)(side > 0.0);
+  const Mask is_tie = (Mask)(side == 0.0) & (Mask)(((Wide)near & 1) != 0);
+  return (beyond | is_tie) != 0 ? next : near;
+}
+
+// f of sums, as FinishOf gives it; of types of at most 24 bits up to 3u of it, without t.
+template <Finish finish, bool near>
+inline Sums finish_sums(const Sums& sum, Vector n, Vector inverse) {
+  if constexpr (finish == Finish::none) return sum;
+  Vector q, half;
+  if constexpr (finish == Finish::mean) {
+    q = sum.s / n;
+    half = inverse;
+  } else {
+    q = square_root(sum.s);
+    inverse = 1.0 / (q + 0x1p-600);
+    n = q;
+    half = 0.5 * inverse;
+  }
+  if constexpr (near) return {q, Vector{}, sum.width * inverse};
+  const Vector t = (rest_of_product(sum.s, q, n) + sum.t) * half;
+  const Vector s = q + t;
+  return {s, t - (s - q), sum.width * inverse};
+}
+
+// Sets results[i], of `type`, to f of the sum i, and open[i] to 0, or to 0xff where it cannot
+// decide, for i < n; returns whether any is open. Reads and writes up to the next multiple of
+// kWidth. Sums that are known, of bound 0, are rounded. Of others both ends are, as in
+// `Results::decide`, which decides more: here infinities, NaNs and small sums stay open.
+template <Type type, Finish finish>
+bool round_sums(const Enclosures& enclosures, const Terms& terms, std::size_t n, void* results,
                 std::uint8_t* open) {
+  constexpr bool kNear = type != Type::float64;
   auto* outputs = static_cast<Bits<type>*>(results);
+  Vector count = Vector{} + static_cast<double>(terms.all);
+  Vector inverse = 1.0 / count;
   Bytes any{};
   for (std::size_t i = 0; i < n; i += kWidth) {
+    if (finish == Finish::mean && terms.own) {
+      count = to_double(load_vector<Wide>(terms.own + i));
+      inverse = 1.0 / count;
+    }
     const Vector hi = load_vector<Vector>(enclosures.hi + i);
     const Vector lo = load_vector<Vector>(enclosures.lo + i);
-    const Vector bound = load_vector<Vector>(enclosures.bound + i) * (1 + 0x1p-9);
-    const Vector s = hi + lo;
+    const Vector bound = load_vector<Vector>(enclosures.bound + i);
+    Sums sum;
+    sum.s = two_sum(hi, lo, sum.t);
+    sum.width = bound * (1 + 0x1p-9);
+    // Zeros, and what no finish makes too small or too large.
+    const Vector size_of_sum = size_of(sum.s);
+    Mask known = (Mask)(bound == 0.0);
+    Mask usual = ~Mask{};
+    if constexpr (finish == Finish::none) {
+      known &= (Mask)(size_of_sum < __builtin_inf());
+    } else {
+      sum.width += size_of_sum * 0x1p-100;
+      usual = (Mask)(size_of_sum >= kLeastDecidable);
+      known &= ((Mask)(size_of_sum == 0.0) | usual) & (Mask)(size_of_sum < 0x1p900);
+    }
+    if constexpr (finish == Finish::mean) known &= (Mask)(count > 0.0);
+    const Sums value = finish_sums<finish, kNear>(sum, count, inverse);
+    const Vector s = value.s;
     const Vector size = size_of(s);
+    Vector width = value.width;
+    if constexpr (finish != Finish::none) width *= 1 + 0x1p-9;
     Bytes undecided;
     if constexpr (type == Type::float64) {
-      Vector t;
-      two_sum(hi, lo, t);
-      const Vector width = bound + size * 0x1p-100;
-      const Vector low = s + (t - width);
-      const Vector high = s + (t + width);
+      width += size * 0x1p-100;
+      const Vector low = s + (value.t - width);
+      Vector high = s + (value.t + width);
+      Mask decided = (Mask)(low == high) & (Mask)(size >= kLeastDecidable);
+      if constexpr (finish == Finish::none) {
+        high = known != 0 ? s : high;
+        decided |= known;
+      } else if constexpr (finish == Finish::mean) {
+        if (has_any(known)) {
+          high = known != 0 ? round_mean(sum, count, inverse) : high;
+          decided |= known;
+        }
+      } else {
+        decided |= known & (Mask)(size_of_sum == 0.0);
+      }
       store_vector(outputs + i, high);
-      const Mask usual = (Mask)(size >= kLeastDecidable) | (Mask)(width == 0.0);
-      const Mask decided = (Mask)(low == high) & usual;
       undecided = __builtin_convertvector(~decided, Bytes);
     } else {
       // 2^-50 covers the roundings of s and of the ends; where the ends are rounded twice,
       // 2^-22 and 2^-149 cover those to binary32, normal and subnormal.
       const Vector least = Vector{} + 0x1p-149;
-      const Vector width =
-          bound + (type == Type::float32 ? size * 0x1p-50
-                                         : size * 0x1p-22 + (size < least ? size : least));
+      width += type == Type::float32 ? size * 0x1p-50
+                                     : size * 0x1p-22 + (size < least ? size : least);
       const HalfNarrow low = __builtin_convertvector(s - width, HalfNarrow);
       const HalfNarrow high = __builtin_convertvector(s + width, HalfNarrow);
+      Vector rest = sum.t;
+      if constexpr (finish == Finish::mean) rest = rest_of_product(sum.s, s, count);
+      if constexpr (finish == Finish::root) rest = rest_of_product(sum.s, s, s);
+      if constexpr (finish != Finish::none) known &= (Mask)(sum.t == 0.0);
+      const auto exact = round_known<type>(s, rest);
+      const HalfMask is_known = __builtin_convertvector(known, HalfMask);
       HalfMask decided;
       if constexpr (type == Type::float32) {
-        store_vector(outputs + i, high);
+        store_vector(outputs + i, is_known != 0 ? exact : high);
         // 0 and -0 are the same number, but not the same result.
         decided = (HalfMask)(low == high) & (HalfMask)((HalfMask)low == (HalfMask)high);
       } else {
         const Shorts rounded = round_to_half<type>(high);
-        store_vector(outputs + i, rounded);
+        typedef std::int16_t ShortMask __attribute__((vector_size(sizeof(Shorts))));
+        store_vector(outputs + i,
+                     __builtin_convertvector(known, ShortMask) != 0 ? exact : rounded);
         const auto same =
             __builtin_convertvector(rounded == round_to_half<type>(low), HalfMask);
         decided = same & (HalfMask)(high <= 0x1.fffffep127f);
       }
-      undecided = __builtin_convertvector(~decided, Bytes);
+      if constexpr (finish != Finish::none) {
+        decided &= __builtin_convertvector(usual, HalfMask);
+      }
+      undecided = __builtin_convertvector(~(decided | is_known), Bytes);
     }
     store_vector(open + i, undecided);
     any |= undecided;
@@ -94,39 +211,18 @@ bool round_tile(const Enclosures& enclosures, std::size_t n, void* results,
   return result;
 }
 
-// The number of binary64 that is odd, of those next to hi + lo, or hi if lo is 0: it rounds to
-// any format of at most 51 bits as that does. Proved in docs/exactness.md#sums-known-exactly.
-inline Vector to_odd(Vector hi, Vector lo) {
-  const Mask between = (Mask)(lo != 0.0);
-  const Mask nearer_0 = (Mask)(lo < 0.0) ^ (Mask)(hi < 0.0);
-  // Without sign: beyond the last output there may be any bits.
-  return (Vector)(((Wide)hi + (Wide)(nearer_0 & between)) | (Wide)(between & 1));
-}
-
-// Sets results[i] to a value that is known, rounded to `type`: see Rounder.
 template <Type type>
-void round_points(const Enclosures& values, std::size_t n, void* results) {
-  auto* outputs = static_cast<Bits<type>*>(results);
-  for (std::size_t i = 0; i < n; i += kWidth) {
-    const Vector hi = load_vector<Vector>(values.hi + i);
-    if constexpr (type == Type::float64) {
-      store_vector(outputs + i, hi);
-    } else {
-      const Vector odd = to_odd(hi, load_vector<Vector>(values.lo + i));
-      const HalfNarrow narrow = __builtin_convertvector(odd, HalfNarrow);
-      if constexpr (type == Type::float32) {
-        store_vector(outputs + i, narrow);
-      } else {
-        // The same again: the number of binary32 that is odd.
-        const Vector wide = widen(narrow);
-        const Mask between = (Mask)(wide != odd);
-        const Mask nearer_0 = (Mask)(size_of(wide) > size_of(odd));
-        const Integers bits = ((Integers)narrow + __builtin_convertvector(nearer_0, Integers)) |
-                              __builtin_convertvector(between & 1, Integers);
-        store_vector(outputs + i, round_to_half<type>((HalfNarrow)bits));
-      }
-    }
+bool round_tile(Finish finish, const Enclosures& enclosures, const Terms& terms, std::size_t n,
+                void* results, std::uint8_t* open) {
+  switch (finish) {
+    case Finish::none:
+      return round_sums<type, Finish::none>(enclosures, terms, n, results, open);
+    case Finish::mean:
+      return round_sums<type, Finish::mean>(enclosures, terms, n, results, open);
+    case Finish::root:
+      return round_sums<type, Finish::root>(enclosures, terms, n, results, open);
   }
+  __builtin_unreachable();
 }
 
 }  // namespace

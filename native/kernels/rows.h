@@ -197,63 +197,13 @@ struct SumRowBiased {
   }
 };
 
-// Rows shorter than this have no lanes to themselves but one: joining more takes longer than
-// they save, as the processor sums rows that follow each other at once.
+// Rows shorter than this are summed some at once: see short_rows.h.
 constexpr std::size_t kShortRow = 40 * kWidth;
 
-// The sums of `group` short rows, `width` elements to a step; the last of `count` rows stands
-// for those that lack.
-template <Type type, class Lane, std::size_t group, std::size_t width, class Load>
-inline Lane sum_group(const std::byte* data, std::ptrdiff_t row_stride, std::size_t count,
-                      std::size_t columns, Load load) {
-  Lane lanes[group];
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < group; ++i) {
-    const Bits<type>* x = row_of<type>(data, 0, 0);
-    const Bits<type>* end = x + columns / width * width;
-    for (; x != end; x += width) {
-      lanes[i].step(load(x));
-    }
-    if (columns % width != 0) {
-      lanes[i].step(load(Padded<width, Bits<type>>(x, columns % width).elements));
-    }
-    if (i + 1 < count) data += row_stride;
-  }
-  return join_rows(lanes);
-}
-
-// Chain rows, a group of them at a time, each in a lane of its own.
-template <Type type, class Lane, std::size_t group, std::size_t width, class Load, class Add>
-void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                    std::size_t columns, Load load, Add add) {
-  std::size_t row = 0;
-  for (; row + group <= rows;
-       row += group, data += static_cast<std::ptrdiff_t>(group) * row_stride) {
-    add(row, group,
-        sum_group<type, Lane, group, width>(data, row_stride, group, columns, load));
-  }
-  if (row < rows) {
-    const std::size_t count = rows - row;
-    add(row, count,
-        sum_group<type, Lane, group, width>(data, row_stride, count, columns, load));
-  }
-}
-
-// `Short` is the lane of short rows.
-template <Type type, class Sum, class Short = typename Sum::Lane>
-void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
+template <Type type, class Sum>
+void sum_long_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                   std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
   using Lane = typename Sum::Lane;
-  if (columns < kShortRow) {
-    const double factor = Short::factor((columns - 1) / kWidth + 1 + ilog2(kWidth));
-    const Vector underflow = Vector{} + Short::underflow(columns);
-    sum_short_rows<type, Short, kWidth, kWidth>(
-        data, row_stride, rows, columns, load<type>,
-        [&](std::size_t row, std::size_t count, const Short& sum) {
-          add_to_enclosures(enclosures + row, fresh, count, sum, sum.bound(factor, underflow));
-        });
-    return;
-  }
   Sum sum;
   for (std::size_t row = 0; row < rows; row += kWidth) {
     const std::size_t count = rows - row < kWidth ? rows - row : kWidth;
@@ -271,29 +221,6 @@ void sum_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows
       add_to_enclosures(enclosures + row, fresh && begin == 0, count, joined, bound);
     }
   }
-}
-
-template <Term term, Type type, class Sum>
-void sum_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                     std::size_t columns, const Enclosures& enclosures, bool fresh,
-                     void* scratch) {
-  using Lane = Binary32<term, type>;
-  if (columns >= kShortRow) {
-    sum_rows<type, Sum>(data, row_stride, rows, columns, enclosures, fresh, scratch);
-    return;
-  }
-  const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
-  const Vector underflow = Vector{} + Lane::underflow(columns);
-  sum_short_rows<type, Lane, kNarrowWidth, kNarrowWidth>(
-      data, row_stride, rows, columns, load_narrow<type>,
-      [&](std::size_t row, std::size_t count, const Lane& sum) {
-        const Plain<term> low = sum.low();
-        const Plain<term> high = sum.high();
-        const std::size_t first = count < kWidth ? count : kWidth;
-        add_to_enclosures(enclosures + row, fresh, first, low, low.bound(factor, underflow));
-        add_to_enclosures(enclosures + (row + kWidth), fresh, count - first, high,
-                          high.bound(factor, underflow));
-      });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, exponentials.h, fold_columns.h, fold_rows.h, integers.h, round_tile.h,
-// rows.h, two_folds.h and units.h only. Internal linkage: see simd.h.
+// May include columns.h, dispatch.h, exponentials.h, fold_columns.h, fold_rows.h, integers.h,
+// round_tile.h, short_rows.h, two_folds.h and units.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include <type_traits>
@@ -13,12 +13,50 @@
 #include "fold_rows.h"
 #include "integers.h"
 #include "round_tile.h"
-#include "rows.h"
+#include "short_rows.h"
 #include "two_folds.h"
 #include "units.h"
 
 namespace halfulp {
 namespace {
+
+// Lanes that are exact as long as nothing is rounded, and lanes that have bounds.
+template <Term term, Type type>
+using UnroundedOf =
+    std::conditional_t<type == Type::float64, UnroundedParts<term>, Unrounded<term>>;
+template <Term term, Method method>
+using BoundedOf =
+    std::conditional_t<method == Method::compensated, Compensated<term>, Plain<term>>;
+
+template <Term term, Method method, Type type>
+constexpr Function short_rows_of() {
+  if constexpr (TermOf<term>::kIsSigned) {
+    return &sum_short_rows<type, UnroundedOf<term, type>, BoundedOf<term, method>>;
+  } else if constexpr (method == Method::narrow) {
+    return &sum_short_rows_narrow<term, type>;
+  } else if constexpr (method == Method::plain) {
+    return &sum_short_rows<type, Plain<term>, Plain<term>>;
+  } else if constexpr (TermOf<term>::kDegree == 1) {
+    return &sum_short_rows<type, UnroundedOf<term, type>, BoundedOf<term, method>>;
+  } else {
+    return &sum_short_rows<type, Compensated<term>>;
+  }
+}
+
+template <Term term, Method method, Type type>
+constexpr Function long_rows_of() {
+  if constexpr (TermOf<term>::kIsSigned) {
+    using V = std::conditional_t<method == Method::narrow, Narrow, Vector>;
+    return &sum_long_rows<type, SumRowTwoFolds<term, type, V>>;
+  } else if constexpr (method == Method::narrow) {
+    return &sum_long_rows<type, SumRowNarrow<term, type>>;
+  } else if constexpr (method == Method::plain) {
+    static_assert(is_exact(term, type, Type::float64));
+    return &sum_long_rows<type, SumRow<type, Plain<term>>>;
+  } else {
+    return &sum_long_rows<type, SumRowBiased<term, type>>;
+  }
+}
 
 template <Term term, Layout layout, Method method, Type type>
 constexpr Function function_of() {
@@ -27,27 +65,21 @@ constexpr Function function_of() {
     return rows ? &residue_rows<term, type> : &residue_columns<term, type>;
   } else if constexpr (method == Method::units) {
     return rows ? &units_of_rows<type> : &units_of_columns<type>;
+  } else if constexpr (rows) {
+    return &sum_all_rows<short_rows_of<term, method, type>(), long_rows_of<term, method, type>()>;
   } else if constexpr (TermOf<term>::kIsSigned) {
     using V = std::conditional_t<method == Method::narrow, Narrow, Vector>;
-    if constexpr (!rows) {
-      return &sum_columns_two_folds<term, type, V>;
-    } else if constexpr (method == Method::narrow) {
-      return &sum_rows_narrow<term, type, SumRowTwoFolds<term, type, V>>;
-    } else {
-      using Short = std::conditional_t<method == Method::plain, Plain<term>, Compensated<term>>;
-      return &sum_rows<type, SumRowTwoFolds<term, type, V>, Short>;
-    }
+    return &sum_few_rows<type, UnroundedOf<term, type>, &sum_columns_two_folds<term, type, V>>;
   } else if constexpr (method == Method::narrow) {
-    return rows ? &sum_rows_narrow<term, type, SumRowNarrow<term, type>>
-                : &sum_columns<type, SumColumnsNarrow<term, type>>;
-  } else if constexpr (method == Method::plain) {
-    static_assert(is_exact(term, type, Type::float64));
-    return rows ? &sum_rows<type, SumRow<type, Plain<term>>>
-                : &sum_columns<type, SumColumns<type, Plain<term>>>;
-  } else if constexpr (rows) {
-    return &sum_rows<type, SumRowBiased<term, type>>;
+    return &sum_columns<type, SumColumnsNarrow<term, type>>;
   } else {
-    return &sum_columns<type, SumColumns<type, Compensated<term>>>;
+    using Lane = BoundedOf<term, method>;
+    constexpr Function otherwise = &sum_columns<type, SumColumns<type, Lane>>;
+    if constexpr (TermOf<term>::kDegree > 1) {
+      return otherwise;
+    } else {
+      return &sum_few_rows<type, UnroundedOf<term, type>, otherwise>;
+    }
   }
 }
 
@@ -96,8 +128,7 @@ constexpr ExactKernel kExactKernels[] = {
 #define EXACT(term, layout, type)
 
 #undef ROUNDER
-#define ROUNDER(type) \
-  {Type::type, "round_" #type, &round_tile<Type::type>, &round_points<Type::type>},
+#define ROUNDER(type) {Type::type, "round_" #type, &round_tile<Type::type>},
 constexpr Rounder kRounders[] = {
 #include "kernels.inc"
 };

@@ -1,7 +1,7 @@
 // Kernels that tell the places of elements: of each output a power of two that all of its
 // elements are multiples of, their unit, and the greatest size. Proved in
 // docs/exactness.md#units.
-// May include columns.h, dispatch.h, rows.h and what they include only. Internal linkage: see
+// May include columns.h, dispatch.h, short_rows.h and what they include only. Internal linkage: see
 // simd.h.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "../dispatch.h"
 #include "columns.h"
-#include "rows.h"
+#include "short_rows.h"
 
 namespace halfulp {
 namespace {
@@ -95,8 +95,8 @@ void units_of_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t
     add_to_units(units + row, fresh, count, extent);
   };
   if (columns < kShortRow) {
-    return sum_short_rows<type, Lane, kStride, kStride>(data, row_stride, rows, columns,
-                                                        load_places<type>, add);
+    return sum_groups<type, Lane, kStride, kStride>({data, row_stride, rows, columns},
+                                                    load_places<type>, add);
   }
   for (std::size_t row = 0; row < rows; row += kStride) {
     const std::size_t count = rows - row < kStride ? rows - row : kStride;
