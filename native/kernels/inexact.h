@@ -1,6 +1,7 @@
-// Whether the processor rounded anything, or met what has no result: the flags inexact and invalid
-// of IEEE 754, which stay raised until they are cleared. Proved in docs/exactness.md#sums-without-rounding.
-// May include simd.h only. Internal linkage: see simd.h.
+// Whether the processor rounded anything, or met what has no result: the flags inexact and
+// invalid of IEEE 754, which stay raised until they are cleared. Proved in
+// docs/exactness.md#sums-without-rounding. May include simd.h only. Internal linkage: see
+// simd.h.
 #pragma once
 
 #include "simd.h"
@@ -25,11 +26,10 @@ inline __attribute__((always_inline)) void settle(V& v) {
 }
 
 // The same of what was stored.
-inline void settle_memory(const void* stored) {
-  __asm__ volatile("" : : "r"(stored) : "memory");
-}
+inline void settle_memory() { __asm__ volatile("" : : : "memory"); }
 
-// The flag of the thread. Elements are read after clear(), and sums are settled before raised().
+// The flag of the thread. Elements are read after clear(), and sums are settled before
+// raised().
 struct Inexact {
 #if defined(__SSE2__)
   static constexpr unsigned kFlag = 0x21;
@@ -47,7 +47,9 @@ struct Inexact {
     return status;
   }
   static bool raised() { return (status() & kFlag) != 0; }
-  static void clear() { __asm__ volatile("msr fpsr, %0" : : "r"(status() & ~kFlag) : "memory"); }
+  static void clear() {
+    __asm__ volatile("msr fpsr, %0" : : "r"(status() & ~kFlag) : "memory");
+  }
 #else
   static bool raised() { return std::fetestexcept(FE_INEXACT | FE_INVALID) != 0; }
   static void clear() {

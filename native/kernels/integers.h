@@ -1,6 +1,6 @@
 // Kernels for integers: sums modulo 2^64, and exact ones, in halves of 32 bits.
-// May include columns.h, dispatch.h, short_rows.h and what they include only. Internal linkage: see
-// simd.h.
+// May include columns.h, dispatch.h, short_rows.h and what they include only. Internal linkage:
+// see simd.h.
 #pragma once
 
 #include "../dispatch.h"
@@ -51,8 +51,8 @@ void residue_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
     }
   };
   if (columns < kShortRow) {
-    sum_groups<type, Lane, kWidth, kStride>({data, row_stride, rows, columns},
-                                            load_wide<type>, add);
+    sum_groups<type, Lane, kWidth, kStride>({data, row_stride, rows, columns}, load_wide<type>,
+                                            add);
     return;
   }
   for (std::size_t row = 0; row < rows; ++row) {

@@ -3,6 +3,8 @@
 // May include dispatch.h, enclosure.h and simd.h only. Internal linkage: see simd.h.
 #pragma once
 
+#include <type_traits>
+
 #include "../dispatch.h"
 #include "../enclosure.h"
 #include "simd.h"
@@ -39,7 +41,8 @@ inline Shorts round_to_half(HalfNarrow x) {
 }
 
 // The number of binary64 that is odd, of those next to hi + lo, or hi if lo is 0: it rounds to
-// any format of at most 51 bits as that does, if there is no number between them. Proved in docs/exactness.md#sums-known-exactly.
+// any format of at most 51 bits as that does, if there is no number between them. Proved in
+// docs/exactness.md#sums-known-exactly.
 inline Vector to_odd(Vector hi, Vector lo) {
   const Mask between = (Mask)(lo != 0.0);
   const Mask nearer_0 = (Mask)(lo < 0.0) ^ (Mask)(hi < 0.0);
@@ -47,8 +50,8 @@ inline Vector to_odd(Vector hi, Vector lo) {
   return (Vector)(((Wide)hi + (Wide)(nearer_0 & between)) | (Wide)(between & 1));
 }
 
-// A number of binary64, or what is next to it in the direction of `rest`, rounded to a type of at
-// most 24 bits.
+// A number of binary64, or what is next to it in the direction of `rest`, rounded to a type of
+// at most 24 bits.
 template <Type type>
 inline auto round_known(Vector nearest, Vector rest) {
   const Vector odd = to_odd(nearest, rest);
@@ -73,8 +76,8 @@ struct Sums {
   Vector width;
 };
 
-// The mean s + t of n terms, where that is known, rounded to binary64: the nearer of two numbers
-// next to it, by its side of the middle between these.
+// The mean s + t of n terms, where that is known, rounded to binary64: the nearer of two
+// numbers next to it, by its side of the middle between these.
 inline Vector round_mean(const Sums& sum, Vector n, Vector inverse) {
   const Vector q = sum.s / n;
   Vector rest;
@@ -111,6 +114,79 @@ inline Sums finish_sums(const Sums& sum, Vector n, Vector inverse) {
   return {s, t - (s - q), sum.width * inverse};
 }
 
+template <Type type>
+using ResultsOf =
+    std::conditional_t<type == Type::float64, Vector,
+                       std::conditional_t<type == Type::float32, HalfNarrow, Shorts>>;
+
+// Results of sums that are known: s + t, those of finishes with t = 0 unless they are means in
+// binary64.
+template <Type type, Finish finish>
+inline ResultsOf<type> round_exact_sums(const Sums& sum, Vector count, Vector inverse) {
+  if constexpr (finish == Finish::none) {
+    if constexpr (type == Type::float64)
+      return sum.s;
+    else
+      return round_known<type>(sum.s, sum.t);
+  } else if constexpr (finish == Finish::mean) {
+    if constexpr (type == Type::float64)
+      return round_mean(sum, count, inverse);
+    else {
+      const Vector q = sum.s / count;
+      return round_known<type>(q, rest_of_product(sum.s, q, count));
+    }
+  } else {
+    const Vector q = square_root(sum.s);
+    if constexpr (type == Type::float64)
+      return q;
+    else
+      return round_known<type>(q, rest_of_product(sum.s, q, q));
+  }
+}
+
+// Results of sums of which both ends give the same: `decided`.
+template <Type type, Finish finish>
+inline ResultsOf<type> round_both_ends(Sums sum, Vector count, Vector inverse, Bytes& decided) {
+  constexpr bool kNear = type != Type::float64;
+  if constexpr (finish != Finish::none) sum.width += size_of(sum.s) * 0x1p-100;
+  const Mask usual = (Mask)(size_of(sum.s) >= kLeastDecidable);
+  const Sums value = finish_sums<finish, kNear>(sum, count, inverse);
+  const Vector s = value.s;
+  const Vector size = size_of(s);
+  Vector width = value.width;
+  if constexpr (finish != Finish::none) width *= 1 + 0x1p-9;
+  if constexpr (type == Type::float64) {
+    width += size * 0x1p-100;
+    const Vector low = s + (value.t - width);
+    const Vector high = s + (value.t + width);
+    const Mask same = (Mask)(low == high) & (Mask)(size >= kLeastDecidable);
+    decided = __builtin_convertvector(same, Bytes);
+    return high;
+  } else {
+    // 2^-50 covers the roundings of s and of the ends; where the ends are rounded twice,
+    // 2^-22 and 2^-149 cover those to binary32, normal and subnormal.
+    const Vector least = Vector{} + 0x1p-149;
+    width +=
+        type == Type::float32 ? size * 0x1p-50 : size * 0x1p-22 + (size < least ? size : least);
+    const HalfNarrow low = __builtin_convertvector(s - width, HalfNarrow);
+    const HalfNarrow high = __builtin_convertvector(s + width, HalfNarrow);
+    HalfMask same;
+    ResultsOf<type> result;
+    if constexpr (type == Type::float32) {
+      result = high;
+      // 0 and -0 are the same number, but not the same result.
+      same = (HalfMask)(low == high) & (HalfMask)((HalfMask)low == (HalfMask)high);
+    } else {
+      result = round_to_half<type>(high);
+      same = __builtin_convertvector(result == round_to_half<type>(low), HalfMask) &
+             (HalfMask)(high <= 0x1.fffffep127f);
+    }
+    if constexpr (finish != Finish::none) same &= __builtin_convertvector(usual, HalfMask);
+    decided = __builtin_convertvector(same, Bytes);
+    return result;
+  }
+}
+
 // Sets results[i], of `type`, to f of the sum i, and open[i] to 0, or to 0xff where it cannot
 // decide, for i < n; returns whether any is open. Reads and writes up to the next multiple of
 // kWidth. Sums that are known, of bound 0, are rounded. Of others both ends are, as in
@@ -118,7 +194,6 @@ inline Sums finish_sums(const Sums& sum, Vector n, Vector inverse) {
 template <Type type, Finish finish>
 bool round_sums(const Enclosures& enclosures, const Terms& terms, std::size_t n, void* results,
                 std::uint8_t* open) {
-  constexpr bool kNear = type != Type::float64;
   auto* outputs = static_cast<Bits<type>*>(results);
   Vector count = Vector{} + static_cast<double>(terms.all);
   Vector inverse = 1.0 / count;
@@ -134,75 +209,37 @@ bool round_sums(const Enclosures& enclosures, const Terms& terms, std::size_t n,
     Sums sum;
     sum.s = two_sum(hi, lo, sum.t);
     sum.width = bound * (1 + 0x1p-9);
-    // Zeros, and what no finish makes too small or too large.
-    const Vector size_of_sum = size_of(sum.s);
+    const Vector size = size_of(sum.s);
     Mask known = (Mask)(bound == 0.0);
-    Mask usual = ~Mask{};
     if constexpr (finish == Finish::none) {
-      known &= (Mask)(size_of_sum < __builtin_inf());
+      known &= (Mask)(size < __builtin_inf());
     } else {
-      sum.width += size_of_sum * 0x1p-100;
-      usual = (Mask)(size_of_sum >= kLeastDecidable);
-      known &= ((Mask)(size_of_sum == 0.0) | usual) & (Mask)(size_of_sum < 0x1p900);
-    }
-    if constexpr (finish == Finish::mean) known &= (Mask)(count > 0.0);
-    const Sums value = finish_sums<finish, kNear>(sum, count, inverse);
-    const Vector s = value.s;
-    const Vector size = size_of(s);
-    Vector width = value.width;
-    if constexpr (finish != Finish::none) width *= 1 + 0x1p-9;
-    Bytes undecided;
-    if constexpr (type == Type::float64) {
-      width += size * 0x1p-100;
-      const Vector low = s + (value.t - width);
-      Vector high = s + (value.t + width);
-      Mask decided = (Mask)(low == high) & (Mask)(size >= kLeastDecidable);
-      if constexpr (finish == Finish::none) {
-        high = known != 0 ? s : high;
-        decided |= known;
-      } else if constexpr (finish == Finish::mean) {
-        if (has_any(known)) {
-          high = known != 0 ? round_mean(sum, count, inverse) : high;
-          decided |= known;
-        }
-      } else {
-        decided |= known & (Mask)(size_of_sum == 0.0);
+      // Zeros, and what no finish makes too small or too large.
+      known &= ((Mask)(size == 0.0) | (Mask)(size >= kLeastDecidable)) & (Mask)(size < 0x1p900);
+      if constexpr (finish == Finish::mean) known &= (Mask)(count > 0.0);
+      if constexpr (finish == Finish::root && type == Type::float64) {
+        known &= (Mask)(size == 0.0);
+      } else if constexpr (type != Type::float64) {
+        known &= (Mask)(sum.t == 0.0);
       }
-      store_vector(outputs + i, high);
-      undecided = __builtin_convertvector(~decided, Bytes);
+    }
+    ResultsOf<type> result;
+    Bytes undecided{};
+    if (!has_any(~known)) {
+      result = round_exact_sums<type, finish>(sum, count, inverse);
     } else {
-      // 2^-50 covers the roundings of s and of the ends; where the ends are rounded twice,
-      // 2^-22 and 2^-149 cover those to binary32, normal and subnormal.
-      const Vector least = Vector{} + 0x1p-149;
-      width += type == Type::float32 ? size * 0x1p-50
-                                     : size * 0x1p-22 + (size < least ? size : least);
-      const HalfNarrow low = __builtin_convertvector(s - width, HalfNarrow);
-      const HalfNarrow high = __builtin_convertvector(s + width, HalfNarrow);
-      Vector rest = sum.t;
-      if constexpr (finish == Finish::mean) rest = rest_of_product(sum.s, s, count);
-      if constexpr (finish == Finish::root) rest = rest_of_product(sum.s, s, s);
-      if constexpr (finish != Finish::none) known &= (Mask)(sum.t == 0.0);
-      const auto exact = round_known<type>(s, rest);
-      const HalfMask is_known = __builtin_convertvector(known, HalfMask);
-      HalfMask decided;
-      if constexpr (type == Type::float32) {
-        store_vector(outputs + i, is_known != 0 ? exact : high);
-        // 0 and -0 are the same number, but not the same result.
-        decided = (HalfMask)(low == high) & (HalfMask)((HalfMask)low == (HalfMask)high);
-      } else {
-        const Shorts rounded = round_to_half<type>(high);
-        typedef std::int16_t ShortMask __attribute__((vector_size(sizeof(Shorts))));
-        store_vector(outputs + i,
-                     __builtin_convertvector(known, ShortMask) != 0 ? exact : rounded);
-        const auto same =
-            __builtin_convertvector(rounded == round_to_half<type>(low), HalfMask);
-        decided = same & (HalfMask)(high <= 0x1.fffffep127f);
+      Bytes decided;
+      result = round_both_ends<type, finish>(sum, count, inverse, decided);
+      if (has_any(known)) {
+        using Each = typename SignedOf<sizeof result[0]>::Integer;
+        typedef Each Mask_ __attribute__((vector_size(sizeof result)));
+        const auto exact = round_exact_sums<type, finish>(sum, count, inverse);
+        result = __builtin_convertvector(known, Mask_) != 0 ? exact : result;
+        decided |= __builtin_convertvector(known, Bytes);
       }
-      if constexpr (finish != Finish::none) {
-        decided &= __builtin_convertvector(usual, HalfMask);
-      }
-      undecided = __builtin_convertvector(~(decided | is_known), Bytes);
+      undecided = ~decided;
     }
+    store_vector(outputs + i, result);
     store_vector(open + i, undecided);
     any |= undecided;
   }

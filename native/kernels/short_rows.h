@@ -1,9 +1,8 @@
 // Kernels of Layout::rows for short rows, which have one lane each, as many at once as a vector
-// has numbers; and of Layout::columns for few rows. Most of such sums are exact, as the processor
-// tells: then the bound is 0, so that ties, and sums that cancel, are known at once. Proved in
-// docs/exactness.md#sums-without-rounding.
-// May include columns.h, inexact.h, rows.h and what they include only. Internal linkage: see
-// simd.h.
+// has numbers; and of Layout::columns for few rows. Most of such sums are exact, as the
+// processor tells: then the bound is 0, so that ties, and sums that cancel, are known at once.
+// Proved in docs/exactness.md#sums-without-rounding. May include columns.h, inexact.h, rows.h
+// and what they include only. Internal linkage: see simd.h.
 #pragma once
 
 #include <type_traits>
@@ -45,10 +44,9 @@ struct ShortRows {
   }
   // Whether `width` elements from the start of row i on lie within the matrix.
   bool has(std::size_t i, std::size_t width, std::size_t bytes) const {
-    return row_stride >= 0 &&
-           static_cast<std::ptrdiff_t>(width * bytes) <=
-               static_cast<std::ptrdiff_t>(columns * bytes) +
-                   static_cast<std::ptrdiff_t>(rows - 1 - i) * row_stride;
+    return row_stride >= 0 && static_cast<std::ptrdiff_t>(width * bytes) <=
+                                  static_cast<std::ptrdiff_t>(columns * bytes) +
+                                      static_cast<std::ptrdiff_t>(rows - 1 - i) * row_stride;
   }
 };
 
@@ -65,33 +63,28 @@ inline Lane sum_packed(const Bits<type>* x, Load load) {
 template <Type type, class Lane, std::size_t group, std::size_t width, class Load>
 inline Lane sum_group(const ShortRows& matrix, std::size_t row, Load load) {
   const std::size_t columns = matrix.columns;
-  const Bits<type>* x[group];
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < group; ++i) x[i] = matrix.row<type>(row + i);
   Lane lanes[group] = {};
   if (columns >= width) {
-    std::size_t j = 0;
-    for (; j + width <= columns; j += width) {
+    const std::size_t rest = columns % width;
 #pragma GCC unroll 16
-      for (std::size_t i = 0; i < group; ++i) lanes[i].step(load(x[i] + j));
-    }
-    const std::size_t rest = columns - j;
-    if (rest > 0) {
-      // The last elements, less those that were summed before.
-#pragma GCC unroll 16
-      for (std::size_t i = 0; i < group; ++i) {
-        lanes[i].step(keep<width>(load(x[i] + columns - width), false, rest));
+    for (std::size_t i = 0; i < group; ++i) {
+      const Bits<type>* x = matrix.row<type>(row + i);
+      for (const Bits<type>* const end = x + (columns - rest); x != end; x += width) {
+        lanes[i].step(load(x));
       }
+      // The last elements, less those that were summed before.
+      if (rest > 0) lanes[i].step(keep<width>(load(x + rest - width), false, rest));
     }
   } else if (matrix.has(row + group - 1, width, sizeof(Bits<type>))) {
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < group; ++i) {
-      lanes[i].step(keep<width>(load(x[i]), true, columns));
+      lanes[i].step(keep<width>(load(matrix.row<type>(row + i)), true, columns));
     }
   } else {
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < group; ++i) {
-      lanes[i].step(load(Padded<width, Bits<type>>(x[i], columns).elements));
+      const Padded<width, Bits<type>> padded(matrix.row<type>(row + i), columns);
+      lanes[i].step(load(padded.elements));
     }
   }
   return join_rows(lanes);
@@ -109,8 +102,7 @@ inline void sum_groups(const ShortRows& matrix, Load load, Add add) {
     constexpr std::size_t kVectors = decltype(vectors)::value;
     if (!(side_by_side && all == kVectors * width)) return;
     for (; row + group <= matrix.rows; row += group) {
-      add(row, group,
-          sum_packed<type, Lane, width, kVectors>(matrix.row<type>(row), load));
+      add(row, group, sum_packed<type, Lane, width, kVectors>(matrix.row<type>(row), load));
     }
   };
   if (columns < width) {
@@ -181,36 +173,45 @@ void sum_short_rows_bounded(const ShortRows& matrix, const Enclosures& enclosure
 // Sums of which the bound is 0 as long as nothing is rounded. Else lanes of another kind, which
 // have bounds, sum again; or, if there is no other kind, these have.
 template <Type type, class Lane, class Second>
+void sum_checked_rows(const ShortRows& matrix, const Enclosures& enclosures) {
+  Inexact::clear();
+  sum_groups<type, Lane, kWidth, kWidth>(
+      matrix, load<type>, [&](std::size_t row, std::size_t count, const Lane& sum) {
+        add_to_enclosures(enclosures + row, true, count, sum, Vector{});
+      });
+  settle_memory();
+  if (!Inexact::raised() && Inexact::is_kept()) return;
+  if constexpr (std::is_same_v<Lane, Second>) {
+    // Of terms that are not negative a sum is its mass.
+    const double factor = factor_of_short<Lane>(matrix.columns);
+    for (std::size_t i = 0; i < matrix.rows; ++i) {
+      enclosures.bound[i] = enclosures.hi[i] * factor + Lane::underflow(matrix.columns);
+    }
+  } else {
+    sum_short_rows_bounded<type, Second>(matrix, enclosures, true);
+  }
+}
+
+template <Type type, class Lane, class Second>
 void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                     std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
-  constexpr bool kAgain = !std::is_same_v<Lane, Second>;
   constexpr std::size_t kRows = 256;
   const std::size_t wanted = kChecked / columns / kWidth * kWidth;
   const std::size_t most = wanted < kWidth ? kWidth : wanted < kRows ? wanted : kRows;
-  const double factor = factor_of_short<Second>(columns);
-  const Vector underflow = Vector{} + Second::underflow(columns);
-  Lane sums[kRows / kWidth];
   for (std::size_t row = 0; row < rows; row += most) {
     const std::size_t some = rows - row < most ? rows - row : most;
     const auto* const first =
         reinterpret_cast<const std::byte*>(row_of<type>(data, row_stride, row));
     const ShortRows matrix = {first, row_stride, some, columns};
-    Inexact::clear();
-    sum_groups<type, Lane, kWidth, kWidth>(
-        matrix, load<type>,
-        [&](std::size_t i, std::size_t, const Lane& sum) { sums[i / kWidth] = sum; });
-    settle_memory(sums);
-    const bool exact = !Inexact::raised() && Inexact::is_kept();
-    if (kAgain && !exact) {
-      sum_short_rows_bounded<type, Second>(matrix, enclosures + row, fresh);
+    if (fresh) {
+      sum_checked_rows<type, Lane, Second>(matrix, enclosures + row);
       continue;
     }
-    for (std::size_t i = 0; i < some; i += kWidth) {
-      const std::size_t count = some - i < kWidth ? some - i : kWidth;
-      const Lane& sum = sums[i / kWidth];
-      Vector bound{};
-      if constexpr (!kAgain) bound = exact ? bound : sum.bound(factor, underflow);
-      add_to_enclosures(enclosures + (row + i), fresh, count, sum, bound);
+    double hi[kRows], lo[kRows], bound[kRows];
+    sum_checked_rows<type, Lane, Second>(matrix, {hi, lo, bound, nullptr});
+    const Enclosures own = enclosures + row;
+    for (std::size_t i = 0; i < some; ++i) {
+      accumulate(own.hi[i], own.lo[i], own.bound[i], hi[i], lo[i], bound[i]);
     }
   }
 }
@@ -244,7 +245,8 @@ void sum_short_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std
 // Short rows by one kernel, others by another.
 template <Function short_rows, Function long_rows>
 void sum_all_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, const Enclosures& enclosures, bool fresh, void* scratch) {
+                  std::size_t columns, const Enclosures& enclosures, bool fresh,
+                  void* scratch) {
   (columns < kShortRow ? short_rows : long_rows)(data, row_stride, rows, columns, enclosures,
                                                  fresh, scratch);
 }
@@ -260,7 +262,7 @@ void sum_few_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
     auto* const lanes = static_cast<Lane*>(scratch);
     Inexact::clear();
     pass_all<type, SumColumns<type, Lane>>(data, row_stride, rows, columns, true, lanes);
-    settle_memory(lanes);
+    settle_memory();
     if (!Inexact::raised()) {
       for (std::size_t j = 0; j < columns; j += kWidth) {
         const std::size_t count = columns - j < kWidth ? columns - j : kWidth;

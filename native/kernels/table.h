@@ -66,7 +66,8 @@ constexpr Function function_of() {
   } else if constexpr (method == Method::units) {
     return rows ? &units_of_rows<type> : &units_of_columns<type>;
   } else if constexpr (rows) {
-    return &sum_all_rows<short_rows_of<term, method, type>(), long_rows_of<term, method, type>()>;
+    return &sum_all_rows<short_rows_of<term, method, type>(),
+                         long_rows_of<term, method, type>()>;
   } else if constexpr (TermOf<term>::kIsSigned) {
     using V = std::conditional_t<method == Method::narrow, Narrow, Vector>;
     return &sum_few_rows<type, UnroundedOf<term, type>, &sum_columns_two_folds<term, type, V>>;

@@ -1,8 +1,8 @@
 // Kernels that tell the places of elements: of each output a power of two that all of its
 // elements are multiples of, their unit, and the greatest size. Proved in
 // docs/exactness.md#units.
-// May include columns.h, dispatch.h, short_rows.h and what they include only. Internal linkage: see
-// simd.h.
+// May include columns.h, dispatch.h, short_rows.h and what they include only. Internal linkage:
+// see simd.h.
 #pragma once
 
 #include <limits>
