@@ -1,12 +1,12 @@
 // Which kernels there are, and which ones run.
-// May include enclosure.h, finish.h, formats.h and terms.h only.
+// May include enclosure.h, finishes.h, formats.h and terms.h only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "enclosure.h"
-#include "finish.h"
+#include "finishes.h"
 #include "formats.h"
 #include "terms.h"
 

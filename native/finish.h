@@ -1,7 +1,7 @@
 // What becomes of a sum S before it is rounded: f(S), where f never decreases, so that the ends
 // of an enclosure of S go to the ends of one of f(S). Knows no term, no kernel and no format.
 // Proved in docs/exactness.md#finishes.
-// May include digits.h and logarithm.h only.
+// May include digits.h, finishes.h and logarithm.h only.
 #pragma once
 
 #include <cmath>
@@ -9,24 +9,10 @@
 #include <limits>
 
 #include "digits.h"
+#include "finishes.h"
 #include "logarithm.h"
 
 namespace halfulp {
-
-enum class Finish { none, mean, root, log };
-
-inline constexpr Finish kFinishes[] = {Finish::none, Finish::mean, Finish::root, Finish::log};
-
-// The number of terms of each sum: the same of all, or of each its own.
-struct Terms {
-  std::int64_t all;
-  const std::uint64_t* own;  // null if they are the same
-
-  std::int64_t operator[](std::int64_t i) const {
-    return own ? static_cast<std::int64_t>(own[i]) : all;
-  }
-  Terms operator+(std::ptrdiff_t i) const { return {all, own ? own + i : nullptr}; }
-};
 
 // The root of m, rounded down.
 inline std::uint64_t root_of(uint128 m) {

@@ -188,8 +188,7 @@ class Results {
       for (std::int64_t i = 0; i < n; i += kFew) {
         const std::int64_t few = std::min(kFew, n - i);
         for (std::int64_t j = 0; j < few; ++j) {
-          const Interval sum =
-              interval_of(sums.hi[i + j], sums.lo[i + j], sums.bound[i + j]);
+          const Interval sum = interval_of(sums.hi[i + j], sums.lo[i + j], sums.bound[i + j]);
           const Interval finished = finish.of(sum, terms[i + j]);
           hi[j] = finished.s;
           lo[j] = finished.t;

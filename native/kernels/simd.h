@@ -269,52 +269,6 @@ constexpr bool kHasFma = true;
 constexpr bool kHasFma = false;
 #endif
 
-// s - a * b, where that is a number of binary64 and a * b is near s: as in finish.h.
-inline Vector rest_of_product(Vector s, Vector a, Vector b) {
-  if constexpr (kHasFma) return multiply_add(-a, b, s);
-  const auto high_of = [](Vector x) {
-    const Vector scaled = x * 0x1.0000002p27;
-    return scaled - (scaled - x);
-  };
-  const Vector a_high = high_of(a), a_low = a - a_high;
-  const Vector b_high = high_of(b), b_low = b - b_high;
-  const Vector p = a * b;
-  const Vector e = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
-  return (s - p) - e;
-}
-
-inline Vector square_root(Vector x) {
-#if defined(__AVX512F__)
-  return (Vector)_mm512_sqrt_pd((__m512d)x);
-#elif defined(__AVX2__)
-  return (Vector)_mm256_sqrt_pd((__m256d)x);
-#elif defined(__SSE2__)
-  return (Vector)_mm_sqrt_pd((__m128d)x);
-#elif defined(HALFULP_NEON)
-  return (Vector)vsqrtq_f64((float64x2_t)x);
-#else
-  for (std::size_t i = 0; i < kWidth; ++i) x[i] = __builtin_sqrt(x[i]);
-  return x;
-#endif
-}
-
-// Numbers below 2^52 in binary64.
-inline Vector to_double(Wide x) {
-  return (Vector)((x & 0x000fffffffffffff) | 0x4330000000000000) - 0x1p52;
-}
-
-inline bool has_any(Mask mask) {
-#if defined(__AVX512F__)
-  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX2__)
-  return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
-#else
-  std::int64_t any = 0;
-  for (std::size_t i = 0; i < kWidth; ++i) any |= mask[i];
-  return any != 0;
-#endif
-}
-
 // The same without signs.
 template <class V>
 inline V size_of(V x) {
