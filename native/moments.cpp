@@ -262,7 +262,9 @@ void Moments::decide(bool near, std::int64_t begin, std::int64_t end, const Term
         }
         hi[i] = result.s;
         lo[i] = result.t;
-        bound[i] = result.width;
+        // Of no width, but of zeros: what is not known is not taken for known.
+        const bool is_zero = result.s == 0 && result.t == 0 && result.width == 0;
+        bound[i] = is_zero || result.width > 0 ? result.width : 0x1p-1074;
       }
     };
     if (request_.spread == Spread::deviation) {
@@ -270,7 +272,8 @@ void Moments::decide(bool near, std::int64_t begin, std::int64_t end, const Term
     } else {
       spread(std::false_type());
     }
-    rounder_.function({hi, lo, bound, nullptr}, few, results, open);
+    rounder_.function(Finish::none, {hi, lo, bound, nullptr}, {1, nullptr}, few, results,
+                      open);
     for (std::int64_t i = 0; i < few; ++i) {
       std::uint64_t bits = output_format_.quiet_nan();
       if (!open[i]) {
