@@ -76,8 +76,8 @@ def test_no_instruction_set_has_a_kernel_of_its_own() -> None:
         assert "(const std::byte*" not in code
 
 
-def test_every_intrinsic_stands_in_the_few_operations_of_simd_h() -> None:
+def test_every_intrinsic_stands_in_one_of_few_files() -> None:
     for file in [*NATIVE.rglob("*.h"), *NATIVE.rglob("*.cpp")]:
         found = re.findall(r"\b_mm\d*_\w+|\bv\w+q_f\d\d", file.read_text())
-        if file.name not in ("simd.h", "round_tile.h", "modes.h"):
+        if file.name not in ("simd.h", "round_tile.h", "modes.h", "inexact.h"):
             assert not found, file
