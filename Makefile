@@ -7,7 +7,7 @@ CPP := $(filter native/%,$(SOURCES))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run docs test test-onnxruntime-matrix test-interop test-aarch64 test-wheel \
-  conformance sanitize compare fuzz mutants coverage lint format stub bench peers models scale wheel clean
+  conformance sanitize compare fuzz every-float32 mutants coverage lint format stub bench peers models scale wheel clean
 
 run: .venv/test
 	$(BIN)/halfulp run examples/kmeans_digits_opset18.onnx --input X=examples/digits.npy
@@ -118,6 +118,10 @@ compare: .venv/harden
 SECONDS ?= 60
 fuzz: .venv/fuzz
 	$(BIN)/python tests/fuzz/fuzz_bytes.py $(SECONDS) $(SEED)
+
+# The logarithm of every float32, and log-sum-exp of every one and 0. Half an hour.
+every-float32: .venv/test
+	$(BIN)/python tests/fuzz/every_float32.py $(STEP)
 
 # The tests of exactness, on a core of which a bound or a rounding step is broken; MUTANTS
 # picks some by number.

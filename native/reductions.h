@@ -104,13 +104,22 @@ inline constexpr Reduction kReductions[] = {
 };
 #undef REDUCTION
 
-// So many come first that models may have; the others are functions of Python alone.
+// Whether models may have it; others are functions of Python alone, and come last.
+constexpr bool is_in_models(const Reduction& row) { return row.finish != Finish::log; }
+
 constexpr std::size_t count_of_models() {
   std::size_t count = 0;
-  for (const Reduction& row : kReductions) count += row.finish != Finish::log;
+  for (const Reduction& row : kReductions) count += is_in_models(row);
   return count;
 }
 inline constexpr std::size_t kModelReductions = count_of_models();
+
+constexpr bool models_come_first() {
+  bool first = true;
+  for (std::size_t i = 0; i < kModelReductions; ++i) first &= is_in_models(kReductions[i]);
+  return first;
+}
+static_assert(models_come_first());
 
 // The type of results of elements that are read as `type`, if no other is asked for, as NumPy
 // has it: that of floats, and for integers 64 bits or, of means and norms, float64.

@@ -103,6 +103,14 @@ def test_a_second_oracle_says_the_same(dtype: np.dtype) -> None:
         assert_same_bits(expected(x), want)
 
 
+def test_float32_is_what_float64_says() -> None:
+    # Whose results are next to no middle of two numbers of binary32, here.
+    rng = np.random.default_rng(19)
+    x = rng.normal(0, 1, (2**18, 3)).astype(np.float32)
+    want = halfulp.logsumexp(x.astype(np.float64), axis=1).astype(np.float32)
+    assert_same_bits(halfulp.logsumexp(x, axis=1), want)
+
+
 @by_half
 def test_one_element_gives_itself(dtype: np.dtype) -> None:
     x = from_bits(np.arange(2**16, dtype=np.uint16), dtype)
