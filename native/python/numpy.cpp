@@ -162,13 +162,14 @@ void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp pl
     PyObject* const error =
         errors ? PyObject_GetAttrString(errors, "SumOverflowError") : nullptr;
     // Made here, since that runs Python code too.
-    PyObject* const raised = error ? PyObject_CallOneArg(error, message) : nullptr;
+    PyObject* const raised =
+        error ? PyObject_CallFunctionObjArgs(error, message, nullptr) : nullptr;
     if (raised) PyErr_SetObject(error, raised);
     Py_XDECREF(raised);
     Py_XDECREF(error);
     Py_XDECREF(errors);
     Py_XDECREF(message);
-    Py_XDECREF(descr);
+    Py_XDECREF(reinterpret_cast<PyObject*>(descr));
   });
   throw nb::python_error();
 }
