@@ -62,9 +62,12 @@ def run_all(seconds: int, seed: int) -> int:
     """Run every target for its share of the time; return how many found something."""
     from fuzz_targets import TARGETS
 
-    commands = {"exactness": [sys.executable, HERE / "fuzz.py"]}
-    share = seconds // (len(TARGETS) + 1)
-    commands["exactness"] += [str(share), str(seed)]
+    exactness = {"exactness": "fuzz.py", "logarithms": "fuzz_logarithms.py"}
+    share = seconds // (len(TARGETS) + len(exactness))
+    commands = {
+        name: [sys.executable, HERE / script, str(share), str(seed)]
+        for name, script in exactness.items()
+    }
     for name in TARGETS:
         found = FOUND / name
         found.mkdir(parents=True, exist_ok=True)
