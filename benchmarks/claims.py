@@ -357,22 +357,19 @@ def models(result: dict[str, Any]) -> str:
     for title, producer in (("scikit-learn", "skl2onnx"), ("PyTorch", "pytorch")):
         mine = [row for row in plain if row["from"] == producer]
         head = ["model", "reductions", "output", "differs", *_WAYS, "opsets"]
-        lines += ["", f"## {title}", "", *table(head, _merged(mine, _changes))]
-    head = [
-        "model",
-        "inputs",
-        "opsets",
-        "reductions",
-        "without",
-        "with",
-        "fused",
-        "right",
-    ]
-    shown = "\n".join(table(head, _merged(hard, _firsts)))
+        lines += ["", f"## {title}", "", *_filled(head, _merged(mine, _changes))]
+    head = ["model", "inputs", "reductions", *_WAYS, "right", "opsets"]
+    shown = "\n".join(_filled(head, _merged(hard, _firsts)))
     return "\n".join(lines) + "\n" + _HARD.format(table=shown)
 
 
 _WAYS = ("without", "with", "fused")
+
+
+def _filled(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A table without columns that have nothing in any row."""
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    return table([head[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 def _merged(

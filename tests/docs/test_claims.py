@@ -134,6 +134,19 @@ def test_verdicts_written_in_few_lines_are_read_as_they_were(tmp_path: Path) -> 
     assert markdown(again, "") == markdown(runs, "")
 
 
+def test_cells_of_real_models_stand_below_their_heads() -> None:
+    lines = (ROOT / "docs/models.md").read_text("utf-8").splitlines()
+    tables = [re.split(r" *\| *", line)[1:-1] for line in lines if line.startswith("| ")]
+    head: list[str] = []
+    for cells in tables:
+        if cells[0] == "model":
+            head = cells
+            continue
+        row = dict(zip(head, cells, strict=True))
+        assert re.fullmatch(r"\d+( to \d+|(, \d+)*)", row["opsets"])
+        assert re.fullmatch(r"none|\d\sReduce.*", row["reductions"])
+
+
 def test_the_number_of_cases_is_told_right() -> None:
     number = len(all_cases())
     readme = (ROOT / "README.md").read_text("utf-8")
