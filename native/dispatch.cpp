@@ -25,7 +25,7 @@ constexpr std::size_t up_to(Enum last) {
 // through its tables than to sum.
 struct Indexed {
   const Target* target = nullptr;
-  Function kernels[up_to(Term::value)][up_to(Layout::columns)][up_to(Method::residue)]
+  Function kernels[up_to(Term::value)][up_to(Layout::columns)][up_to(Method::residue_product)]
                   [up_to(Type::bfloat16)] = {};
   ExactFunction exact_kernels[up_to(Term::value)][up_to(Layout::columns)]
                              [up_to(Type::bfloat16)] = {};

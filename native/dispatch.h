@@ -13,7 +13,7 @@
 namespace halfulp {
 
 enum class Layout { rows, columns };
-enum class Method { narrow, plain, compensated, units, residue };
+enum class Method { narrow, plain, compensated, units, residue, product, residue_product };
 
 // Outputs of one call of a columns kernel, and scratch memory for each: whole rows of a
 // matrix are read at a stretch, while the lanes stay in the first two caches.
@@ -26,7 +26,8 @@ inline constexpr std::size_t kLaneBytes = 40;
 // column j to enclosure j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
 // memory aligned to 64 bytes. Method::units sets hi and lo only:
 // a power of two that all elements are multiples of, at most kGreatestUnit, and the greatest
-// size of one; hi may be 0 instead.
+// size of one; hi may be 0 instead. Method::product multiplies floats, to
+// (hi + lo) * 2^residue as kernels/products.h has them, residue_product integers, to residue.
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Enclosures& enclosures, bool fresh,
                           void* scratch);

@@ -58,6 +58,8 @@ inline void pack(std::byte* to, const std::byte* from, std::int64_t rows,
     copy(to, from, rows, row_stride, columns, stride);
   };
   switch (bytes) {
+    case 1:
+      return copy_as(std::uint8_t{});
     case 2:
       return copy_as(std::uint16_t{});
     case 4:
@@ -113,18 +115,18 @@ inline void widen(std::byte* to, const std::byte* from, std::int64_t rows,
   }
 }
 
-// Makes packed elements 0 that do not count. A mask says true by any byte but 0; `counts` is
-// what it says of those that do. `fixed_stride` as above.
+// Makes packed elements `other` that do not count. A mask says true by any byte but 0; `counts`
+// is what it says of those that do. `fixed_stride` as above.
 template <class T, std::ptrdiff_t fixed_stride>
 void blank_elements(std::byte* elements, const std::byte* mask, std::int64_t columns,
-                    std::ptrdiff_t stride, bool counts) {
+                    std::ptrdiff_t stride, bool counts, T other) {
   if (fixed_stride != 0) stride = fixed_stride;
   const T none = counts ? 0 : static_cast<T>(-1);
   for (std::int64_t j = 0; j < columns; ++j) {
     const T says = mask[j * stride] == std::byte{0} ? 0 : static_cast<T>(-1);
     T x;
     std::memcpy(&x, elements + j * sizeof x, sizeof x);
-    x &= static_cast<T>(says ^ none);
+    x = static_cast<T>(other ^ ((x ^ other) & (says ^ none)));
     std::memcpy(elements + j * sizeof x, &x, sizeof x);
   }
 }
@@ -132,21 +134,26 @@ void blank_elements(std::byte* elements, const std::byte* mask, std::int64_t col
 // The same of a matrix of elements of `bytes` bytes, with the strides of its mask.
 inline void blank(std::byte* elements, const std::byte* mask, std::int64_t rows,
                   std::ptrdiff_t row_stride, std::int64_t columns, std::ptrdiff_t stride,
-                  std::int64_t bytes, bool counts) {
+                  std::int64_t bytes, bool counts, std::uint64_t other) {
   const auto blank_as = [&](auto element) {
     using T = decltype(element);
+    const auto bits = static_cast<T>(other);
     const auto blank_row = stride == 1 ? &blank_elements<T, 1> : &blank_elements<T, 0>;
     for (std::int64_t i = 0; i < rows; ++i) {
       std::byte* const row = elements + i * columns * bytes;
       const std::byte* const says = mask + i * row_stride;
       if (stride != 0) {
-        blank_row(row, says, columns, stride, counts);
+        blank_row(row, says, columns, stride, counts, bits);
       } else if ((*says != std::byte{0}) != counts) {
-        std::memset(row, 0, columns * bytes);
+        for (std::int64_t j = 0; j < columns; ++j) {
+          std::memcpy(row + j * sizeof bits, &bits, sizeof bits);
+        }
       }
     }
   };
   switch (bytes) {
+    case 1:
+      return blank_as(std::uint8_t{});
     case 2:
       return blank_as(std::uint16_t{});
     case 4:

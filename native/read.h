@@ -66,10 +66,11 @@ struct Cut {
 
 // The elements of an input, as they lie in memory.
 struct Elements {
-  Type type;  // of an element that a kernel reads
+  std::int64_t bytes;  // of an element that a kernel reads
   bool byte_swapped;
-  const SmallFormat* small;  // if they are small integers, read as `type`
-  Counted counted;           // those that count, by a mask; others are read as 0
+  const SmallFormat* small;  // if they are small integers, read as wider ones
+  Counted counted;           // those that count, by a mask
+  std::uint64_t other = 0;   // the bits that others are read as
 };
 
 // What a mask says, read in place of the elements: 1 for true.
@@ -79,7 +80,7 @@ class Reader {
  public:
   Reader(const Plan& plan, const std::byte* input, const Elements& elements)
       : elements_(elements),
-        bytes_(format_of(elements.type).bytes),
+        bytes_(elements.bytes),
         memory_bytes_(elements.small ? elements.small->bytes : bytes_) {
     auto all = reinterpret_cast<std::uintptr_t>(input + plan.input_offset.element);
     for (const Loops* loops : {&plan.kept, &plan.reduced}) {
@@ -196,7 +197,7 @@ class Reader {
     }
     if (is_masked()) {
       blank(memory, data.mask, rows, row_stride.mask, columns, stride.mask, bytes_,
-            elements_.counted == Counted::where_true);
+            elements_.counted == Counted::where_true, elements_.other);
     }
   }
 

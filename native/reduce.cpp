@@ -10,6 +10,7 @@
 #include "ladder.h"
 #include "log_sum_exp.h"
 #include "moments.h"
+#include "products.h"
 #include "read.h"
 #include "schedule.h"
 #include "workspace.h"
@@ -94,7 +95,8 @@ class Call {
       : request_(request),
         kept_(plan.kept.innermost()),
         reader_(plan, request.input,
-                {request.input_type, request.byte_swapped, request.small, request.counted}),
+                {format_of(request.input_type).bytes, request.byte_swapped, request.small,
+                 request.counted}),
         schedule_(plan, workers, widest_tile(plan, request, workers), executor, request.watch),
         at_once_(exact_outputs_at_once(plan, request, workers)),
         exact_outputs_(plan, request.term, request.input_type, request.adds, reader_, schedule_,
@@ -196,7 +198,9 @@ void reduce(const Plan& plan, const Request& request, const Executor& executor) 
   if (request.operation == Operation::exponentials) {
     return reduce_exponentials(plan, request, executor);
   }
-  if (plan.kept.count() > 0) Call(plan, request, executor).run();
+  if (plan.kept.count() == 0) return;
+  if (request.operation == Operation::product) return reduce_products(plan, request, executor);
+  Call(plan, request, executor).run();
 }
 
 }  // namespace halfulp

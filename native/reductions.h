@@ -105,7 +105,9 @@ inline constexpr Reduction kReductions[] = {
 #undef REDUCTION
 
 // Whether models may have it; others are functions of Python alone, and come last.
-constexpr bool is_in_models(const Reduction& row) { return row.finish != Finish::log; }
+constexpr bool is_in_models(const Reduction& row) {
+  return row.operation == Operation::sum && row.finish != Finish::log;
+}
 
 constexpr std::size_t count_of_models() {
   std::size_t count = 0;

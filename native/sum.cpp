@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "modes.h"
+#include "scaled_product.h"
 
 namespace halfulp {
 namespace {
@@ -21,6 +22,10 @@ void join(Method method, const Enclosures& sums, std::int64_t i, const Enclosure
           std::int64_t j) {
   if (method == Method::residue) {
     sums.residue[i] += more.residue[j];
+  } else if (method == Method::residue_product) {
+    sums.residue[i] *= more.residue[j];
+  } else if (method == Method::product) {
+    join_products(sums, i, more, j);
   } else if (method == Method::units) {
     sums.hi[i] = std::min(sums.hi[i], more.hi[j]);
     sums.lo[i] = std::max(more.lo[j], sums.lo[i]);

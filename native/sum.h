@@ -1,7 +1,7 @@
 // Enclosures of the sums of a tile, and residues of integers: kernels run over blocks, and what
 // parts and columns of reshaped matrices gave is joined.
 // May include dispatch.h, plan.h, read.h, schedule.h and workspace.h only; its source modes.h
-// too.
+// and scaled_product.h too.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,17 @@
 
 namespace halfulp {
 
-// Makes `sums` those of no terms.
+// Makes `sums` those of no terms, or products of none.
 inline void clear(Method method, const Enclosures& sums, std::int64_t n) {
   if (method == Method::units) {
     std::fill_n(sums.hi, n, kGreatestUnit);
     std::fill_n(sums.lo, n, 0.0);
+    return;
+  }
+  if (method == Method::product || method == Method::residue_product) {
+    std::fill_n(sums.hi, n, 1.0);
+    std::fill_n(sums.lo, n, 0.0);
+    std::fill_n(sums.residue, n, method == Method::product ? 0 : 1);
     return;
   }
   std::fill_n(sums.residue, n, 0);

@@ -1,7 +1,8 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
 // May include columns.h, dispatch.h, exponentials.h, fold_columns.h, fold_rows.h, integers.h,
-// round_tile.h, short_rows.h, two_folds.h and units.h only. Internal linkage: see simd.h.
+// products.h, round_tile.h, short_rows.h, two_folds.h and units.h only. Internal linkage: see
+// simd.h.
 #pragma once
 
 #include <type_traits>
@@ -12,6 +13,7 @@
 #include "fold_columns.h"
 #include "fold_rows.h"
 #include "integers.h"
+#include "products.h"
 #include "round_tile.h"
 #include "short_rows.h"
 #include "two_folds.h"
@@ -61,7 +63,13 @@ constexpr Function long_rows_of() {
 template <Term term, Layout layout, Method method, Type type>
 constexpr Function function_of() {
   constexpr bool rows = layout == Layout::rows;
-  if constexpr (method == Method::residue) {
+  if constexpr (method == Method::product) {
+    static_assert(term == Term::value);
+    return rows ? &multiply_rows<type> : &multiply_columns<type>;
+  } else if constexpr (method == Method::residue_product) {
+    static_assert(term == Term::value);
+    return rows ? &multiply_integer_rows<type> : &multiply_integer_columns<type>;
+  } else if constexpr (method == Method::residue) {
     return rows ? &residue_rows<term, type> : &residue_columns<term, type>;
   } else if constexpr (method == Method::units) {
     return rows ? &units_of_rows<type> : &units_of_columns<type>;

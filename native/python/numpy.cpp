@@ -143,6 +143,11 @@ static std::string name_of_result(Term term, Finish finish) {
 
 void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp place,
                     nb::handle value) {
+  raise_overflow(name_of_result(term, finish), result, place, value);
+}
+
+void raise_overflow(const std::string& what, PyArrayObject* result, npy_intp place,
+                    nb::handle value) {
   std::string where;
   for (int i = PyArray_NDIM(result) - 1; i >= 0; --i) {
     const npy_intp n = PyArray_DIM(result, i);
@@ -150,7 +155,6 @@ void raise_overflow(Term term, Finish finish, PyArrayObject* result, npy_intp pl
     place /= n;
   }
   if (!where.empty()) where = " of output [" + where + "]";
-  const std::string what = name_of_result(term, finish);
   const char* const format = format_of(*type_of(result)).is_float
                                  ? "%s%s is %S; allowed for %S: below"
                                  : "%s%s is %S; %S cannot hold it";

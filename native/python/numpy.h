@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 // One table of NumPy's functions for all sources of the module; numpy.cpp fills it.
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
@@ -59,5 +60,8 @@ nb::object int_from(const std::uint64_t (&digits)[3]);
 // Raises for output `place` of a C-contiguous array.
 [[noreturn]] void raise_overflow(Term term, Finish finish, PyArrayObject* result,
                                  npy_intp place, nb::handle value);
+// The same of a result that is `what`.
+[[noreturn]] void raise_overflow(const std::string& what, PyArrayObject* result, npy_intp place,
+                                 nb::handle value);
 
 }  // namespace halfulp::python

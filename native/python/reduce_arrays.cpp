@@ -1,6 +1,9 @@
 #include "reduce_arrays.h"
 
+#include <string>
+
 #include "../parallel.h"
+#include "../products.h"
 
 namespace halfulp::python {
 
@@ -31,18 +34,27 @@ nb::object run(const Reducing& asked) {
     request.counted = asked.counted ? Counted::where_true : Counted::where_false;
   }
   std::optional<SumOverflow> overflow;
+  std::optional<ProductOverflow> product_overflow;
   run_unlocked(length, is_heard, [&](Watch* watch) {
     request.watch = watch;
     try {
       reduce(plan, request, own_threads());
     } catch (const SumOverflow& caught) {
       overflow = caught;
-      return;
+    } catch (const ProductOverflow& caught) {
+      product_overflow = caught;
     }
   });
   if (overflow) {
     raise_overflow(request.term, request.finish, as_array(result),
                    overflow->output / asked.output->bytes, int_from(overflow->sum));
+  }
+  if (product_overflow) {
+    const std::string power = "2**" + std::to_string(product_overflow->power);
+    const std::string size =
+        product_overflow->negative ? "-" + power + " or less" : power + " or more";
+    raise_overflow("the exact product", as_array(result),
+                   product_overflow->output / asked.output->bytes, nb::str(size.c_str()));
   }
   if (is_number) return new_scalar(asked.output->type, &number);
   if (asked.rank > 0 || !asked.scalar) return result;

@@ -1,5 +1,5 @@
 // Reductions of NumPy's arrays.
-// May include numpy.h only; its source parallel.h too.
+// May include numpy.h only; its source parallel.h and products.h too.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -19,9 +19,18 @@ from halfulp.errors import (
     SumOverflowError,
     UnsupportedTypeError,
 )
-from halfulp.exact import exact_mean, exact_norm, exact_sum, exact_sum_square
+from halfulp.exact import exact_mean, exact_norm, exact_prod, exact_sum, exact_sum_square
 from halfulp.exact_sums import ExactSum, SumSquare
-from halfulp.functions import logsumexp, mean, std, sum, sum_square, var, vector_norm
+from halfulp.functions import (
+    logsumexp,
+    mean,
+    prod,
+    std,
+    sum,
+    sum_square,
+    var,
+    vector_norm,
+)
 from halfulp.moments import Moments
 from halfulp.onnx_functions import (
     reduce_l1,
@@ -29,6 +38,7 @@ from halfulp.onnx_functions import (
     reduce_log_sum,
     reduce_log_sum_exp,
     reduce_mean,
+    reduce_prod,
     reduce_sum,
     reduce_sum_square,
 )
@@ -62,6 +72,7 @@ __all__ = [
     "build_info",
     "exact_mean",
     "exact_norm",
+    "exact_prod",
     "exact_sum",
     "exact_sum_square",
     "get_num_threads",
@@ -70,11 +81,13 @@ __all__ = [
     "num_threads",
     "onnx",
     "onnxruntime",
+    "prod",
     "reduce_l1",
     "reduce_l2",
     "reduce_log_sum",
     "reduce_log_sum_exp",
     "reduce_mean",
+    "reduce_prod",
     "reduce_sum",
     "reduce_sum_square",
     "set_num_threads",

@@ -23,7 +23,7 @@ from halfulp.element_types import (
     element_type,
 )
 from halfulp.labels import has_labels, sum_with_labels
-from halfulp.reductions import MEAN, SUM, SUM_SQUARE, Finish, Reduction, Term
+from halfulp.reductions import MEAN, PROD, SUM, SUM_SQUARE, Finish, Reduction, Term
 from halfulp.spec.rules import axes_of, check_flag, norm_of, reduced_shape
 
 # What a whole number adds, and the degree of that: where numbers are in units of u, the
@@ -263,6 +263,39 @@ def exact_norm(
     return exact(norm_of(ord), x, axis, keepdims=keepdims)
 
 
+def exact_prod(
+    x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> Any:
+    """Product along axes, exactly; see `exact_sum`.
+
+    Parameters
+    ----------
+    x, axis, keepdims
+        As for `exact_sum`.
+
+    Returns
+    -------
+    fractions.Fraction, int, float or numpy.ndarray
+        As of `exact_sum`; ``nan`` also where an infinity and a zero meet, and of floats
+        the float ``-0.0`` where the product is zero and an odd number of signs are
+        negative.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError
+        Before any work, if an argument is not allowed.
+
+    Examples
+    --------
+    >>> import halfulp
+    >>> halfulp.exact_prod([0.5, -3.0, 1.0])
+    Fraction(-3, 2)
+    >>> halfulp.exact_prod([10**18, 10**18])
+    1000000000000000000000000000000000000
+    """
+    return exact(PROD, x, axis, keepdims=keepdims)
+
+
 def exact_sum_square(
     x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Any:
@@ -319,6 +352,9 @@ def exact(
         if row.operation == "exponentials":
             result[i] = _log_sum_exp(rows[index], kind)
             continue
+        if row.operation == "product":
+            result[i] = _product(rows[index], kind)
+            continue
         total = _sum(TERMS[row.term], rows[index], kind)
         result[i] = FINISHES[row.finish](total, rows.shape[-1])
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
@@ -362,6 +398,33 @@ def _sum(
     return Fraction(total, 2 ** (degree * (kind.significand_bits - kind.emin)))
 
 
+def _product(x: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | float:
+    native = x.astype(x.dtype.newbyteorder("="))
+    if kind.kind == "integer":
+        integers: list[int] = native.tolist()
+        return math.prod(integers)
+    hidden, top = 2**kind.significand_bits, 2**kind.exponent_bits
+    negative, power, numbers, infinite = False, 0, [], False
+    for value in native.view(f"u{x.dtype.itemsize}").tolist():
+        place, number = divmod(value, hidden)
+        negative ^= place >= top
+        exponent = place % top
+        if exponent == top - 1:
+            if number:
+                return math.nan
+            infinite = True
+            continue
+        numbers.append(number + hidden if exponent else number)
+        power += max(exponent, 1) - 1 - (kind.significand_bits - kind.emin)
+    sign = -1 if negative else 1
+    size = math.prod(numbers)
+    if infinite:
+        return sign * math.inf if size else math.nan
+    if not size:
+        return sign * 0.0 if negative else Fraction(0)
+    return sign * Fraction(size << max(power, 0), 1 << max(-power, 0))
+
+
 def round_exact(value: Exact, dtype: Any) -> Any:
     """Round an exact result to a dtype: floats to nearest even, integers modulo 2^N.
 
@@ -370,7 +433,7 @@ def round_exact(value: Exact, dtype: Any) -> Any:
 
     Parameters
     ----------
-    value : Fraction, int, two Fraction, or the floats nan, inf and -inf
+    value : Fraction, int, two Fraction, or the floats nan, inf, -inf and -0.0
         As `exact_sum`, `exact_mean` and `exact_norm` return it.
     dtype : dtype
         One of the eight.
@@ -403,12 +466,12 @@ def round_exact(value: Exact, dtype: Any) -> Any:
 def _float_bits(value: Fraction | int | float, kind: ElementType) -> int:
     significand_bits, exponent_bits = kind.significand_bits, kind.exponent_bits
     infinity = ((1 << exponent_bits) - 1) << significand_bits
-    if value < 0:
+    if value < 0 or (value == 0 and math.copysign(1, value) < 0):
         return _float_bits(-value, kind) | 1 << significand_bits + exponent_bits
-    if isinstance(value, float):
-        return infinity | (value != math.inf) << (significand_bits - 1)
     if value == 0:
         return 0
+    if isinstance(value, float):
+        return infinity | (value != math.inf) << (significand_bits - 1)
     numerator, denominator = value.numerator, value.denominator
     exponent = numerator.bit_length() - denominator.bit_length()  # floor(log2) or 1 more
     if numerator << max(-exponent, 0) < denominator << max(exponent, 0):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from halfulp.arrays import Array
 from halfulp.numpy_face import reduce_as_numpy
-from halfulp.reductions import LOG_SUM_EXP, MEAN, SUM, SUM_SQUARE
+from halfulp.reductions import LOG_SUM_EXP, MEAN, PROD, SUM, SUM_SQUARE
 from halfulp.shortcuts import with_shortcut
 from halfulp.spec.rules import norm_of, spread_of
 
@@ -350,6 +350,64 @@ def vector_norm(
     return reduce_as_numpy(
         norm_of(ord), x, axis, dtype, out, keepdims, where, overflow, split_every
     )
+
+
+def prod(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+    overflow: str = "wrap",
+) -> Any:
+    """Product along axes, correctly rounded.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `sum`, but no Dask array.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all.
+    dtype, out, keepdims, where, overflow : optional
+        As for `sum`.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        As of `sum`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError, SumOverflowError
+        As `sum` does.
+
+    Notes
+    -----
+    Floats: the exact product, rounded once, to nearest, ties to even: the same bits for
+    every layout, order, number of threads and processor. Whatever leaves the range on the
+    way comes back. The sign is the parity of the negative signs, of zeros and infinities
+    too. Any NaN, or an infinity and a zero, give the canonical quiet NaN. Integers: exact
+    modulo 2^N, or with a float `dtype` the exact product rounded once. An empty product
+    is 1. There is no `initial`: multiply one more element.
+
+    Memory and interruption are as of `sum`. Products that lie far nearer to the middle of
+    two numbers than 2^-100 take longer: they are multiplied in as many digits as tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> x = np.float64([1e-200, 1e-200, 1e200, 1e200])
+    >>> halfulp.prod(x), np.prod(x)
+    (np.float64(1.0), np.float64(0.0))
+    >>> halfulp.prod(np.array([[1, 2], [3, 4]]), axis=1)
+    array([ 2, 12])
+    >>> halfulp.prod(np.arange(1, 31), dtype=np.float64)
+    np.float64(2.6525285981219107e+32)
+    """
+    return reduce_as_numpy(PROD, x, axis, dtype, out, keepdims, where, overflow)
 
 
 @with_shortcut("numpy", SUM_SQUARE)

@@ -214,6 +214,10 @@ def reduce_lazily(
     """
     from halfulp.dask import reduce_dask_array
 
+    if row.operation != "sum":
+        raise ArgumentError(
+            f"{what} is a Dask array; allowed for {row.name}: arrays in memory"
+        )
     return reduce_dask_array(
         row, data, what, axes, keepdims, into, overflow, split_every, where
     )

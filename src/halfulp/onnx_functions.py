@@ -22,6 +22,7 @@ from halfulp.reductions import (
     LOG_SUM,
     LOG_SUM_EXP,
     MEAN,
+    PROD,
     SUM,
     SUM_SQUARE,
     Reduction,
@@ -215,6 +216,47 @@ def reduce_l2(
            [5.e-30]], dtype=float32)
     """
     return reduce_as_onnx(L2, data, axes, keepdims, noop_with_empty_axes, split_every)
+
+
+def reduce_prod(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Any:
+    """ONNX's ReduceProd, version 18, correctly rounded.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `reduce_sum`, but no Dask array.
+    axes, keepdims, noop_with_empty_axes
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The exact product, rounded once, whatever leaves the range on the way. Integers are
+    exact modulo 2^N.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_prod(np.float32([1e-30, 1e-30, 1e30, 1e30]), keepdims=0)
+    array(1., dtype=float32)
+    """
+    return reduce_as_onnx(PROD, data, axes, keepdims, noop_with_empty_axes)
 
 
 @with_shortcut("onnx", SUM_SQUARE)

@@ -235,9 +235,12 @@ LOG_SUM_EXP = _reduction(
     "log_sum_exp", "ReduceLogSumExp", "exponentials", "value", "log", _FLOATS_FROM_28
 )
 
-# What models may have; the others are functions with ONNX's face alone.
+PROD = _reduction("prod", "ReduceProd", "product", "value", "none", _AXES_FROM_18)
+
+# What models may have; the others are functions alone.
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
 LOGARITHMS = (LOG_SUM, LOG_SUM_EXP)
+PRODUCTS = (PROD,)
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")

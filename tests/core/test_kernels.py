@@ -58,6 +58,13 @@ def test_the_table_has_each_method_for_the_types_whose_bounds_allow_it() -> None
         if method != "plain"
         or (degree * type_.precision <= 53 and (term, type_.name) != ("value", "double"))
     ]
+    kernels += [
+        ("value", layout, method, type_.numpy_name)
+        for layout in LAYOUTS
+        for kind, method in (("float", "product"), ("integer", "residue_product"))
+        for type_ in ELEMENT_TYPES
+        if type_.kind == kind
+    ]
     assert sorted(in_table("KERNEL")) == sorted(kernels)
     every = [
         (t, lay, e.numpy_name) for t in TERMS for lay in LAYOUTS for e in ELEMENT_TYPES

@@ -28,6 +28,7 @@ from halfulp.onnx.rewrite import chains
 from halfulp.onnx.rewrite.function_body import missing, spell_out
 from halfulp.reductions import (
     LOGARITHMS,
+    PRODUCTS,
     REDUCTIONS,
     SUM,
     SUM_SQUARE,
@@ -36,7 +37,7 @@ from halfulp.reductions import (
 )
 from oracle import assert_same_bits
 
-VERSIONS = [v for row in (*REDUCTIONS, *LOGARITHMS) for v in row.versions]
+VERSIONS = [v for row in (*REDUCTIONS, *LOGARITHMS, *PRODUCTS) for v in row.versions]
 NEWEST = onnx.defs.onnx_opset_version()
 
 by_row = pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
@@ -60,7 +61,7 @@ def test_the_native_table_is_the_same() -> None:
             row.ord or 0,
             [(v.since, v.axes, v.noop_with_empty_axes, {*v.types}) for v in row.versions],
         )
-        for row in (*REDUCTIONS, *LOGARITHMS)
+        for row in (*REDUCTIONS, *LOGARITHMS, *PRODUCTS)
     ]
     assert theirs == ours
 
