@@ -214,7 +214,7 @@ def reduce_lazily(
     """
     from halfulp.dask import reduce_dask_array
 
-    if row.operation != "sum":
+    if isinstance(row, Reduction) and row.operation != "sum":
         raise ArgumentError(
             f"{what} is a Dask array; allowed for {row.name}: arrays in memory"
         )
