@@ -65,7 +65,8 @@ class Call {
         kernels_(find_exponentials(input_.is_float ? request.input_type : Type::float64)),
         powers_(find_exponentials(Type::float64)),
         reader_(plan, request.input,
-                {request.input_type, request.byte_swapped, request.small, request.counted}),
+                {format_of(request.input_type).bytes, request.byte_swapped, request.small,
+                 request.counted}),
         schedule_(plan, Schedule::workers_for(plan, input_.bytes, executor), kSmallestTile,
                   executor, request.watch) {
     for (std::int64_t i = 0; i < schedule_.workers(); ++i) {
