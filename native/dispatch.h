@@ -27,7 +27,7 @@ inline constexpr std::size_t kLaneBytes = 40;
 // memory aligned to 64 bytes. Method::units sets hi and lo only:
 // a power of two that all elements are multiples of, at most kGreatestUnit, and the greatest
 // size of one; hi may be 0 instead. Method::product multiplies floats, to
-// (hi + lo) * 2^residue as kernels/products.h has them, residue_product integers, to residue.
+// (hi + lo) * 2^residue as kernels/factors.h has them, residue_product integers, to residue.
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Enclosures& enclosures, bool fresh,
                           void* scratch);

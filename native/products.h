@@ -1,6 +1,6 @@
 // One call of a product: enclosed, rounded, and multiplied in more digits where that is open.
-// May include parallel.h, plan.h and reduce.h only; its source dispatch.h, modes.h, read.h,
-// schedule.h, sum.h, whole_product.h and workspace.h too.
+// May include parallel.h, plan.h and reduce.h only; its source dispatch.h, read.h, schedule.h,
+// sum.h, whole_product.h and workspace.h too.
 #pragma once
 
 #include <cstddef>

@@ -376,17 +376,6 @@ inline Wide multiply_signed_low_halves(Wide a, Wide b) {
 #endif
 }
 
-// Products of 64-bit integers modulo 2^64: of halves, l k + 2^32 (h k + l j), where no
-// instruction multiplies all 64 bits.
-inline Wide multiply_wide(Wide a, Wide b) {
-#if defined(__AVX512DQ__)
-  return a * b;
-#else
-  const Wide cross = multiply_low_halves(a >> 32, b) + multiply_low_halves(a, b >> 32);
-  return multiply_low_halves(a, b) + (cross << 32);
-#endif
-}
-
 // Squares of 64-bit integers modulo 2^64: of two halves, as l^2 + 2^33 l h, where no
 // instruction multiplies all 64 bits.
 inline Wide square_wide(Wide x) {

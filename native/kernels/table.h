@@ -1,7 +1,7 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
-// May include columns.h, dispatch.h, exponentials.h, fold_columns.h, fold_rows.h, integers.h,
-// products.h, round_tile.h, short_rows.h, two_folds.h and units.h only. Internal linkage: see
+// May include columns.h, dispatch.h, exponentials.h, factors.h, fold_columns.h, fold_rows.h,
+// integers.h, round_tile.h, short_rows.h, two_folds.h and units.h only. Internal linkage: see
 // simd.h.
 #pragma once
 
@@ -10,10 +10,10 @@
 #include "../dispatch.h"
 #include "columns.h"
 #include "exponentials.h"
+#include "factors.h"
 #include "fold_columns.h"
 #include "fold_rows.h"
 #include "integers.h"
-#include "products.h"
 #include "round_tile.h"
 #include "short_rows.h"
 #include "two_folds.h"

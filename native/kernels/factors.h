@@ -252,6 +252,17 @@ void multiply_columns(const std::byte* data, std::ptrdiff_t row_stride, std::siz
   }
 }
 
+// Products of 64-bit integers modulo 2^64: of halves, l k + 2^32 (h k + l j), where no
+// instruction multiplies all 64 bits.
+inline Wide multiply_wide(Wide a, Wide b) {
+#if defined(__AVX512DQ__)
+  return a * b;
+#else
+  const Wide cross = multiply_low_halves(a >> 32, b) + multiply_low_halves(a, b >> 32);
+  return multiply_low_halves(a, b) + (cross << 32);
+#endif
+}
+
 // The product of the integers of a row, modulo 2^64, in kWidth shares.
 template <Type type>
 struct RowResidueProduct {
