@@ -50,30 +50,49 @@ struct ShortRows {
   }
 };
 
+// Loads as objects, which are always inlined.
+template <Type type>
+struct Load {
+  Vector operator()(const Bits<type>* x) const { return load<type>(x); }
+};
+template <Type type>
+struct LoadNarrow {
+  Narrow operator()(const Bits<type>* x) const { return load_narrow<type>(x); }
+};
+
 // The sums of rows that lie side by side, `vectors` of them in all.
-template <Type type, class Lane, std::size_t width, std::size_t vectors, class Load>
-inline Lane sum_packed(const Bits<type>* x, Load load) {
+template <Type type, class Lane, std::size_t width, std::size_t vectors, class LoadOf>
+inline __attribute__((always_inline)) Lane sum_packed(const Bits<type>* x, LoadOf load) {
   Lane lanes[vectors] = {};
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < vectors; ++i) lanes[i].step(load(x + i * width));
   return join_rows(lanes);
 }
 
+// The sum of one row of at least `width` elements.
+template <Type type, class Lane, std::size_t width, class LoadOf>
+inline __attribute__((always_inline)) Lane sum_row(const Bits<type>* x, std::size_t columns,
+                                                   LoadOf load) {
+  const std::size_t rest = columns % width;
+  Lane lane;
+  for (const Bits<type>* const end = x + (columns - rest); x != end; x += width) {
+    lane.step(load(x));
+  }
+  // The last elements, less those that were summed before.
+  if (rest > 0) lane.step(keep<width>(load(x + rest - width), false, rest));
+  return lane;
+}
+
 // The sums of `group` rows from `row` on, `width` elements to a step.
-template <Type type, class Lane, std::size_t group, std::size_t width, class Load>
-inline Lane sum_group(const ShortRows& matrix, std::size_t row, Load load) {
+template <Type type, class Lane, std::size_t group, std::size_t width, class LoadOf>
+inline __attribute__((always_inline)) Lane sum_group(const ShortRows& matrix, std::size_t row,
+                                                     LoadOf load) {
   const std::size_t columns = matrix.columns;
   Lane lanes[group] = {};
   if (columns >= width) {
-    const std::size_t rest = columns % width;
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < group; ++i) {
-      const Bits<type>* x = matrix.row<type>(row + i);
-      for (const Bits<type>* const end = x + (columns - rest); x != end; x += width) {
-        lanes[i].step(load(x));
-      }
-      // The last elements, less those that were summed before.
-      if (rest > 0) lanes[i].step(keep<width>(load(x + rest - width), false, rest));
+      lanes[i] = sum_row<type, Lane, width>(matrix.row<type>(row + i), columns, load);
     }
   } else if (matrix.has(row + group - 1, width, sizeof(Bits<type>))) {
 #pragma GCC unroll 16
@@ -91,8 +110,8 @@ inline Lane sum_group(const ShortRows& matrix, std::size_t row, Load load) {
 }
 
 // Calls add(row, count, lane) for all rows, `group` at a time.
-template <Type type, class Lane, std::size_t group, std::size_t width, class Load, class Add>
-inline void sum_groups(const ShortRows& matrix, Load load, Add add) {
+template <Type type, class Lane, std::size_t group, std::size_t width, class LoadOf, class Add>
+inline void sum_groups(const ShortRows& matrix, LoadOf load, Add add) {
   const std::size_t columns = matrix.columns;
   const std::size_t all = columns * group;
   const bool side_by_side =
@@ -165,7 +184,7 @@ void sum_short_rows_bounded(const ShortRows& matrix, const Enclosures& enclosure
   const double factor = factor_of_short<Lane>(matrix.columns);
   const Vector underflow = Vector{} + Lane::underflow(matrix.columns);
   sum_groups<type, Lane, kWidth, kWidth>(
-      matrix, load<type>, [&](std::size_t row, std::size_t count, const Lane& sum) {
+      matrix, Load<type>(), [&](std::size_t row, std::size_t count, const Lane& sum) {
         add_to_enclosures(enclosures + row, fresh, count, sum, sum.bound(factor, underflow));
       });
 }
@@ -176,7 +195,7 @@ template <Type type, class Lane, class Second>
 void sum_checked_rows(const ShortRows& matrix, const Enclosures& enclosures) {
   Inexact::clear();
   sum_groups<type, Lane, kWidth, kWidth>(
-      matrix, load<type>, [&](std::size_t row, std::size_t count, const Lane& sum) {
+      matrix, Load<type>(), [&](std::size_t row, std::size_t count, const Lane& sum) {
         add_to_enclosures(enclosures + row, true, count, sum, Vector{});
       });
   settle_memory();
@@ -231,7 +250,7 @@ void sum_short_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std
   const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
   const Vector underflow = Vector{} + Lane::underflow(columns);
   sum_groups<type, Lane, kNarrowWidth, kNarrowWidth>(
-      {data, row_stride, rows, columns}, load_narrow<type>,
+      {data, row_stride, rows, columns}, LoadNarrow<type>(),
       [&](std::size_t row, std::size_t count, const Lane& sum) {
         const Plain<term> low = sum.low();
         const Plain<term> high = sum.high();

@@ -95,8 +95,9 @@ void units_of_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t
     add_to_units(units + row, fresh, count, extent);
   };
   if (columns < kShortRow) {
-    return sum_groups<type, Lane, kStride, kStride>({data, row_stride, rows, columns},
-                                                    load_places<type>, add);
+    return sum_groups<type, Lane, kStride, kStride>(
+        {data, row_stride, rows, columns},
+        [](const Bits<type>* x) { return load_places<type>(x); }, add);
   }
   for (std::size_t row = 0; row < rows; row += kStride) {
     const std::size_t count = rows - row < kStride ? rows - row : kStride;
