@@ -31,6 +31,8 @@ struct Indexed {
                              [up_to(Type::bfloat16)] = {};
   const Rounder* rounders[up_to(Type::bfloat16)] = {};
   const Exponentials* exponentials[up_to(Type::bfloat16)] = {};
+  const MaxMinKernel* max_min_kernels[up_to(Operation::product)][up_to(Term::value)]
+                                     [up_to(Order::float64)] = {};
 
   Indexed() = default;
   explicit Indexed(const Target& of) : target(&of) {
@@ -49,6 +51,10 @@ struct Indexed {
     }
     for (std::size_t i = 0; i < of.exponentials_count; ++i) {
       exponentials[at(of.exponentials[i].type)] = &of.exponentials[i];
+    }
+    for (std::size_t i = 0; i < of.max_min_kernel_count; ++i) {
+      const MaxMinKernel& kernel = of.max_min_kernels[i];
+      max_min_kernels[at(kernel.operation)][at(kernel.term)][at(kernel.order)] = &kernel;
     }
   }
 };
@@ -130,6 +136,11 @@ const Rounder& find_rounder(Type type) {
 
 const Exponentials& find_exponentials(Type type) {
   return *indexed().exponentials[static_cast<std::size_t>(type)];
+}
+
+const MaxMinKernel& find_max_min_kernel(Operation operation, Term term, Order order) {
+  return *indexed().max_min_kernels[static_cast<std::size_t>(
+      operation)][static_cast<std::size_t>(term)][static_cast<std::size_t>(order)];
 }
 
 }  // namespace halfulp

@@ -1,5 +1,5 @@
 // Which kernels there are, and which ones run.
-// May include enclosure.h, finishes.h, formats.h and terms.h only.
+// May include enclosure.h, finishes.h, formats.h, operations.h and terms.h only.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include "enclosure.h"
 #include "finishes.h"
 #include "formats.h"
+#include "operations.h"
 #include "terms.h"
 
 namespace halfulp {
@@ -119,6 +120,41 @@ inline constexpr std::size_t kExponentialsAtOnce = 4096;
 inline constexpr double kPlainExponential = 0x1p-35;
 inline constexpr double kTwofoldExponential = 0x1p-69;
 
+// How elements compare, as kernels of maxima and minima see them.
+enum class Order {
+  uint8,
+  int8,
+  uint16,
+  int16,
+  uint32,
+  int32,
+  uint64,
+  int64,
+  bfloat16,
+  float16,
+  float32,
+  float64,
+};
+
+// Finds the greatest or the least of elements, or of their sizes, by keys: integers as wide as
+// elements, aligned. `rows` and `columns` join those of a matrix as a Function adds terms, but
+// of any number of columns, and without scratch memory.
+struct MaxMinKernel {
+  using Join = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                        std::size_t columns, std::byte* keys, bool fresh);
+
+  Operation operation;
+  Term term;
+  Order order;
+  const char* name;
+  std::uint64_t none;  // the bits of an element that changes no result
+  Join rows;
+  Join columns;
+  void (*join)(const std::byte* more, std::size_t n, std::byte* keys);
+  void (*clear)(std::size_t n, std::byte* keys);     // to those of no elements
+  void (*elements)(std::size_t n, std::byte* keys);  // from keys, in place
+};
+
 // The kernels of one instruction set, in the order of kernels/kernels.inc.
 struct Target {
   const char* name;
@@ -130,6 +166,8 @@ struct Target {
   std::size_t rounder_count;
   const Exponentials* exponentials;
   std::size_t exponentials_count;
+  const MaxMinKernel* max_min_kernels;
+  std::size_t max_min_kernel_count;
 };
 
 // Enclosures and results have room for this many more than there are outputs.
@@ -149,5 +187,6 @@ Function find_kernel(Term term, Layout layout, Method method, Type type);
 ExactFunction find_exact_kernel(Term term, Layout layout, Type type);
 const Rounder& find_rounder(Type type);
 const Exponentials& find_exponentials(Type type);
+const MaxMinKernel& find_max_min_kernel(Operation operation, Term term, Order order);
 
 }  // namespace halfulp

@@ -107,8 +107,9 @@ class Reader {
            matrix.rows >= 2 * kReshapedColumns;
   }
 
-  Reshaped reshape(const Matrix& matrix) const {
-    const std::int64_t times = kReshapedColumns / matrix.columns;
+  // To at most `columns` of them.
+  Reshaped reshape(const Matrix& matrix, std::int64_t columns = kReshapedColumns) const {
+    const std::int64_t times = columns / matrix.columns;
     const std::int64_t rows = matrix.rows / times;
     const Step row_stride = times * matrix.row_stride;
     Reshaped reshaped = {matrix, matrix};

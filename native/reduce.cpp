@@ -9,6 +9,7 @@
 #include "exact_sum.h"
 #include "ladder.h"
 #include "log_sum_exp.h"
+#include "max_min.h"
 #include "moments.h"
 #include "products.h"
 #include "read.h"
@@ -195,12 +196,18 @@ bool is_long(const Plan& plan) {
 }
 
 void reduce(const Plan& plan, const Request& request, const Executor& executor) {
-  if (request.operation == Operation::exponentials) {
-    return reduce_exponentials(plan, request, executor);
-  }
   if (plan.kept.count() == 0) return;
-  if (request.operation == Operation::product) return reduce_products(plan, request, executor);
-  Call(plan, request, executor).run();
+  switch (request.operation) {
+    case Operation::exponentials:
+      return reduce_exponentials(plan, request, executor);
+    case Operation::max:
+    case Operation::min:
+      return reduce_max_min(plan, request, executor);
+    case Operation::product:
+      return reduce_products(plan, request, executor);
+    case Operation::sum:
+      return Call(plan, request, executor).run();
+  }
 }
 
 }  // namespace halfulp

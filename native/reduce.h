@@ -1,7 +1,7 @@
 // One call of a reduction: memory and shares for the ladder, or for exact sums.
 // May include finish.h, operations.h, parallel.h, plan.h, terms.h and watch.h only; its source
-// exact_outputs.h, exact_sum.h, ladder.h, log_sum_exp.h, moments.h, products.h, read.h,
-// schedule.h and workspace.h too.
+// exact_outputs.h, exact_sum.h, ladder.h, log_sum_exp.h, max_min.h, moments.h, products.h,
+// read.h, schedule.h and workspace.h too.
 #pragma once
 
 #include <cstddef>

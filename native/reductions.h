@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "finish.h"
 #include "formats.h"
@@ -97,12 +98,31 @@ inline constexpr Versions kFloatsFrom28{{{1, AxesPlace::attribute, false, kAllBu
                                          {18, AxesPlace::input, true, kAllTypes},
                                          {28, AxesPlace::input, true, float_types()}}};
 
+inline constexpr double kInfiniteOrd = std::numeric_limits<double>::infinity();
+
 #define REDUCTION(name, operator_name, operation, term, finish, ord, versions) \
   {#name, operator_name, Operation::operation, Term::term, Finish::finish, ord, versions},
+#define NUMPY_REDUCTION(name, operation, term, finish, ord)
 inline constexpr Reduction kReductions[] = {
 #include "reductions.inc"
 };
 #undef REDUCTION
+#undef NUMPY_REDUCTION
+
+// Those that only the NumPy face has: they have no operator and no versions.
+#define REDUCTION(name, operator_name, operation, term, finish, ord, versions)
+#define NUMPY_REDUCTION(name, operation, term, finish, ord) \
+  {#name, "", Operation::operation, Term::term, Finish::finish, ord, {}},
+inline constexpr Reduction kNumpyReductions[] = {
+#include "reductions.inc"
+};
+#undef REDUCTION
+#undef NUMPY_REDUCTION
+
+// Whether results are elements, so that they have the type of these.
+constexpr bool gives_elements(Operation operation, Term term) {
+  return (operation == Operation::max || operation == Operation::min) && term == Term::value;
+}
 
 // Whether models may have it; others are functions of Python alone, and come last.
 constexpr bool is_in_models(const Reduction& row) {
@@ -144,6 +164,9 @@ static_assert(roots_are_of_sizes());
 // The row of a name, or null.
 inline const Reduction* find_reduction(const char* name) {
   for (const Reduction& reduction : kReductions) {
+    if (std::strcmp(reduction.name, name) == 0) return &reduction;
+  }
+  for (const Reduction& reduction : kNumpyReductions) {
     if (std::strcmp(reduction.name, name) == 0) return &reduction;
   }
   return nullptr;

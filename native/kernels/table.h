@@ -1,8 +1,8 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
 // May include columns.h, dispatch.h, exponentials.h, factors.h, fold_columns.h, fold_rows.h,
-// integers.h, round_tile.h, short_rows.h, two_folds.h and units.h only. Internal linkage: see
-// simd.h.
+// integers.h, keys.h, round_tile.h, short_rows.h, two_folds.h and units.h only. Internal
+// linkage: see simd.h.
 #pragma once
 
 #include <type_traits>
@@ -14,6 +14,7 @@
 #include "fold_columns.h"
 #include "fold_rows.h"
 #include "integers.h"
+#include "keys.h"
 #include "round_tile.h"
 #include "short_rows.h"
 #include "two_folds.h"
@@ -110,6 +111,7 @@ constexpr const char* name_of(Term term, const char* name) {
 #define KERNEL(term, layout, method, type)
 #define EXACT(term, layout, type)
 #define ROUNDER(type)
+#define MAX_MIN(operation, term, order)
 
 #undef KERNEL
 #define KERNEL(term, layout, method, type)                       \
@@ -141,9 +143,27 @@ constexpr ExactKernel kExactKernels[] = {
 constexpr Rounder kRounders[] = {
 #include "kernels.inc"
 };
+#undef ROUNDER
+#define ROUNDER(type)
+
+template <class M>
+constexpr MaxMinKernel max_min_as(Operation operation, Term term, Order order,
+                                  const char* name) {
+  return {operation, term,        order,         name,      M::Keys::none(),
+          &M::rows,  &M::columns, &M::join_keys, &M::clear, &M::elements};
+}
+
+#undef MAX_MIN
+#define MAX_MIN(operation, term, order)                               \
+  max_min_as<MaxMin<Operation::operation, Term::term, Order::order>>( \
+      Operation::operation, Term::term, Order::order, #operation "_" #term "_" #order),
+constexpr MaxMinKernel kMaxMinKernels[] = {
+#include "kernels.inc"
+};
 #undef KERNEL
 #undef EXACT
 #undef ROUNDER
+#undef MAX_MIN
 
 template <Type type>
 constexpr Exponentials exponentials_of(const char* name) {

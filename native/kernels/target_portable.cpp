@@ -15,6 +15,8 @@ const Target target_portable = {"portable",
                                 kRounders,
                                 std::size(kRounders),
                                 kExponentials,
-                                std::size(kExponentials)};
+                                std::size(kExponentials),
+                                kMaxMinKernels,
+                                std::size(kMaxMinKernels)};
 
 }  // namespace halfulp

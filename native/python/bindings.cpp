@@ -29,7 +29,7 @@ namespace {
 // The table, as tuples.
 nb::list reductions() {
   nb::list rows;
-  for (const Reduction& reduction : kReductions) {
+  const auto append = [&](const Reduction& reduction) {
     nb::list versions;
     for (const Version& version : reduction.versions) {
       nb::list types;
@@ -45,7 +45,9 @@ nb::list reductions() {
     rows.append(nb::make_tuple(reduction.name, reduction.operator_name,
                                name_of(reduction.operation), facts_of(reduction.term).name,
                                finish, reduction.ord, nb::tuple(versions)));
-  }
+  };
+  for (const Reduction& reduction : kReductions) append(reduction);
+  for (const Reduction& reduction : kNumpyReductions) append(reduction);
   return rows;
 }
 
@@ -77,6 +79,9 @@ std::vector<std::string> kernel_names() {
   }
   for (std::size_t i = 0; i < target.rounder_count; ++i) {
     names.emplace_back(target.rounders[i].name);
+  }
+  for (std::size_t i = 0; i < target.max_min_kernel_count; ++i) {
+    names.emplace_back(target.max_min_kernels[i].name);
   }
   return names;
 }

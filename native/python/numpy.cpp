@@ -183,8 +183,8 @@ Length length_of(PyArrayObject* data, const Plan& plan) {
   return is_long(plan) ? Length::long_ : Length::middle;
 }
 
-nb::object new_array(Type type, int rank, const npy_intp* shape) {
-  PyArray_Descr* descr = PyArray_DescrFromType(numpy_number(type));
+nb::object new_array(int number, int rank, const npy_intp* shape) {
+  PyArray_Descr* descr = PyArray_DescrFromType(number);
   if (!descr) throw nb::python_error();
   nb::object array = nb::steal(
       PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape, nullptr, nullptr, 0, nullptr));
@@ -192,8 +192,8 @@ nb::object new_array(Type type, int rank, const npy_intp* shape) {
   return array;
 }
 
-nb::object new_scalar(Type type, const void* element) {
-  PyArray_Descr* descr = PyArray_DescrFromType(numpy_number(type));
+nb::object new_scalar(int number, const void* element) {
+  PyArray_Descr* descr = PyArray_DescrFromType(number);
   if (!descr) throw nb::python_error();
   nb::object scalar = nb::steal(PyArray_Scalar(const_cast<void*>(element), descr, nullptr));
   Py_DECREF(descr);

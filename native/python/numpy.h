@@ -28,9 +28,10 @@ namespace halfulp::python {
 void import_numpy();
 
 PyArrayObject* as_array(nb::handle object);
-nb::object new_array(Type type, int rank, const npy_intp* shape);
+// Of NumPy's number of a type.
+nb::object new_array(int number, int rank, const npy_intp* shape);
 // A scalar of NumPy's, with a copy of the element.
-nb::object new_scalar(Type type, const void* element);
+nb::object new_scalar(int number, const void* element);
 
 // The element type that a dtype is; nothing if it is none of the eight.
 std::optional<Type> type_of(PyArray_Descr* dtype);

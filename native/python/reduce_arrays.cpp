@@ -8,7 +8,7 @@
 namespace halfulp::python {
 
 nb::object run(const Reducing& asked) {
-  const Plan plan = plan_of(asked.data, asked.is_reduced, asked.output->bytes, asked.mask);
+  const Plan plan = plan_of(asked.data, asked.is_reduced, asked.output_bytes(), asked.mask);
   const Length length = length_of(asked.data, plan);
   const bool is_heard = length == Length::long_ && handles_signals();
   const bool in_place = asked.out && !is_heard;
@@ -18,7 +18,7 @@ nb::object run(const Reducing& asked) {
   if (in_place) {
     result = nb::borrow(reinterpret_cast<PyObject*>(asked.out));
   } else if (!is_number) {
-    result = new_array(asked.output->type, asked.rank, asked.shape);
+    result = new_array(asked.output_number(), asked.rank, asked.shape);
   }
   Request request = asked.request;
   request.input = reinterpret_cast<const std::byte*>(PyArray_BYTES(asked.data));
@@ -47,18 +47,18 @@ nb::object run(const Reducing& asked) {
   });
   if (overflow) {
     raise_overflow(request.term, request.finish, as_array(result),
-                   overflow->output / asked.output->bytes, int_from(overflow->sum));
+                   overflow->output / asked.output_bytes(), int_from(overflow->sum));
   }
   if (product_overflow) {
     const std::string power = "2**" + std::to_string(product_overflow->power);
     const std::string size =
         product_overflow->negative ? "-" + power + " or less" : power + " or more";
     raise_overflow("the exact product", as_array(result),
-                   product_overflow->output / asked.output->bytes, nb::str(size.c_str()));
+                   product_overflow->output / asked.output_bytes(), nb::str(size.c_str()));
   }
-  if (is_number) return new_scalar(asked.output->type, &number);
+  if (is_number) return new_scalar(asked.output_number(), &number);
   if (asked.rank > 0 || !asked.scalar) return result;
-  return new_scalar(asked.output->type, PyArray_DATA(as_array(result)));
+  return new_scalar(asked.output_number(), PyArray_DATA(as_array(result)));
 }
 
 namespace {

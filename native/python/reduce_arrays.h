@@ -19,6 +19,7 @@ struct Reducing {
   const SmallFormat* small;
   Type input_type;
   const Format* output;
+  const SmallFormat* small_output;  // instead, if results are elements of a small type
   bool is_reduced[kMaxRank] = {};
   int rank = 0;  // of the result, as is its shape
   npy_intp shape[kMaxRank];
@@ -45,10 +46,17 @@ struct Reducing {
     const Type by_default = row              ? default_result(*row, input)
                             : input.is_float ? input.type
                                              : Type::float64;
-    output = find_format(output_type.value_or(by_default));
+    const bool same = row && gives_elements(row->operation, row->term);
+    small_output = same ? small : nullptr;
+    output = find_format(same ? input_type : output_type.value_or(by_default));
     const bool is_real = input.is_float || request.spread != Spread::none;
     const bool is_pair = output && (output->is_float || !is_real);
     return is_pair ? nullptr : "no such pair of element types";
+  }
+
+  int output_bytes() const { return small_output ? small_output->bytes : output->bytes; }
+  int output_number() const {
+    return small_output ? PyArray_TYPE(data) : numpy_number(output->type);
   }
 
   void set_shape(bool keepdims) {
@@ -62,7 +70,9 @@ struct Reducing {
   }
 
   bool out_fits() const {
-    return type_of(out) == output->type && PyArray_ISCARRAY(out) && PyArray_NDIM(out) == rank &&
+    const bool has_type =
+        small_output ? small_of(out) == small_output : type_of(out) == output->type;
+    return has_type && PyArray_ISCARRAY(out) && PyArray_NDIM(out) == rank &&
            PyArray_CompareLists(PyArray_DIMS(out), shape, rank);
   }
 };

@@ -74,7 +74,7 @@ void add_to_sums(nb::handle object, Term term, const Format& format, std::uint64
   }
   const bool is_heard = length == Length::long_ && handles_signals();
   const nb::object changed =
-      is_heard ? new_array(Type::uint64, 1, PyArray_DIMS(from.array)) : nb::borrow(object);
+      is_heard ? new_array(NPY_UINT64, 1, PyArray_DIMS(from.array)) : nb::borrow(object);
   const Sums sums(changed, term, format);
   run_unlocked(length, is_heard, [&](Watch* watch) { add(sums, from, watch); });
   sums.count() = from.count() + count;
@@ -89,7 +89,7 @@ nb::object array_of(const Format& format, const nb::tuple& shape) {
   const int rank = static_cast<int>(shape.size());
   if (rank > kMaxRank) throw nb::value_error("too many axes");
   for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
-  return new_array(format.type, rank, lengths);
+  return new_array(numpy_number(format.type), rank, lengths);
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ from halfulp.exact import exact_mean, exact_norm, exact_prod, exact_sum, exact_s
 from halfulp.exact_sums import ExactSum, SumSquare
 from halfulp.functions import (
     logsumexp,
+    max,
     mean,
+    min,
     prod,
     std,
     sum,
@@ -77,7 +79,9 @@ __all__ = [
     "exact_sum_square",
     "get_num_threads",
     "logsumexp",
+    "max",
     "mean",
+    "min",
     "num_threads",
     "onnx",
     "onnxruntime",

@@ -1,8 +1,8 @@
 """Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
-May import arrays, element_types, errors, exact_sums, moments, reductions and spec.rules
-only; dask is imported when an array of it is reduced. Nothing here knows how a sum is
-computed or rounded.
+May import arrays, element_types, errors, exact_sums, moments, reductions, spec.rules and
+the native core only; dask is imported when an array of it is reduced. Nothing here knows
+how a sum is computed or rounded.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._core import reduce
 from halfulp.arrays import as_array, is_dask_array, is_more_than_an_array
-from halfulp.element_types import ElementType, data_type, widened
+from halfulp.element_types import BY_NAME, ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
 from halfulp.exact_sums import ExactSum
 from halfulp.moments import Moments
 from halfulp.reductions import Finish, Reduction, Spread
 from halfulp.spec.rules import check_mask
+
+_EXTREMES = ("max", "min")  # operations whose results merge as elements do
+_NATURAL = 0  # the code of a row's result, as NumPy has it
 
 
 def reduce_dask_array(
@@ -61,9 +65,9 @@ def reduce_dask_array(
         If `split_every` or `where` is not allowed, or chunks are masked arrays.
     """
     array = importlib.import_module("dask.array")
-    makes, finishes = _exactly(row)
+    extreme = row if isinstance(row, Reduction) and row.operation in _EXTREMES else None
     counts = isinstance(row, Spread) or row.finish == "mean"
-    if counts and where is not True:
+    if (counts or extreme) and where is not True:
         raise ArgumentError(
             f"where is given with {what}, a Dask array, for {row.name}; allowed: "
             "without, or arrays in memory"
@@ -73,6 +77,24 @@ def reduce_dask_array(
     kept = tuple(i for i in range(x.ndim) if keepdims or i not in axes)
     meta = np.empty((0,) * len(kept), result.dtype)
     source = data_type(x.dtype, f"{what} has dtype")
+    if extreme:
+        # Sizes of integers are exact in 64 bits, and the last step makes them the result.
+        sizes = source if source.kind == "float" else BY_NAME["uint64"]
+        chunk = partial(_extreme, row=extreme, into=sizes, overflow="wrap")
+        last = partial(_extreme, row=extreme, into=result, overflow=overflow)
+        return array.reduction(
+            x,
+            chunk=chunk,
+            combine=chunk,
+            aggregate=last,
+            axis=axes,
+            keepdims=keepdims,
+            dtype=result.dtype,
+            split_every=split,
+            name=row.name,
+            meta=meta,
+        )
+    makes, finishes = _exactly(row)
     if where is not True:
         if is_dask_array(where):
             _check_chunks(where, "where")
@@ -155,6 +177,23 @@ def _chunk(
     if block.dtype.itemsize < sums.dtype.itemsize:  # of small integers wider ones
         block = block.astype(sums.dtype)
     return sums.update(block, axis)
+
+
+def _extreme(
+    block: Any,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    row: Reduction,
+    into: ElementType,
+    overflow: str,
+    computing_meta: bool = False,
+) -> Any:
+    if computing_meta:
+        return block
+    block, _ = as_array(block, "a chunk")
+    checked = overflow == "raise"
+    code = _NATURAL if row.gives_elements else into.code
+    return reduce(row.name, block, axis, keepdims, code, checked, None, None, True, False)
 
 
 def _combine(

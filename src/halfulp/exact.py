@@ -235,7 +235,7 @@ def exact_norm(
     ----------
     x, axis, keepdims
         As for `exact_sum`.
-    ord : {1, 2}, optional
+    ord : {1, 2, inf, -inf}, optional
         As for `halfulp.vector_norm`.
 
     Returns
@@ -355,9 +355,23 @@ def exact(
         if row.operation == "product":
             result[i] = _product(rows[index], kind)
             continue
-        total = _sum(TERMS[row.term], rows[index], kind)
+        total = _joined(row, rows[index], kind)
         result[i] = FINISHES[row.finish](total, rows.shape[-1])
     return result.reshape(reduced_shape(array.shape, normal, keepdims))[()]
+
+
+def _joined(
+    row: Reduction, x: np.ndarray[Any, Any], kind: ElementType
+) -> Fraction | int | float:
+    term = TERMS[row.term]
+    if row.operation == "sum":
+        return _sum(term, x, kind)
+    terms = [_sum(term, x[i : i + 1], kind) for i in range(len(x))]
+    if any(each != each for each in terms):
+        return math.nan
+    if row.operation == "min":
+        return min(terms, default=math.inf)
+    return max(terms, default=0 if row.term == "magnitude" else -math.inf)
 
 
 def _sum(

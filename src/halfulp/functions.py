@@ -12,8 +12,8 @@ from typing import Any
 import numpy.typing as npt
 
 from halfulp.arrays import Array
-from halfulp.numpy_face import reduce_as_numpy
-from halfulp.reductions import LOG_SUM_EXP, MEAN, PROD, SUM, SUM_SQUARE
+from halfulp.numpy_face import extreme_as_numpy, reduce_as_numpy
+from halfulp.reductions import LOG_SUM_EXP, MAX, MEAN, MIN, PROD, SUM, SUM_SQUARE
 from halfulp.shortcuts import with_shortcut
 from halfulp.spec.rules import norm_of, spread_of
 
@@ -291,6 +291,114 @@ def std(
     )
 
 
+def max(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    out: Array | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Greatest element along axes.
+
+    Parameters
+    ----------
+    x : array_like
+        As for `sum`.
+    axis : int or tuple of int, optional
+        The axes to reduce; None means all.
+    out : numpy.ndarray, optional
+        Where the result goes: any array of its shape and the dtype of `x`, `x` included.
+        Not with Dask arrays, labels and masked arrays.
+    keepdims : bool, optional
+        Whether reduced axes stay, with length one. Not with pandas.
+    initial : scalar, optional
+        One element more of each set, and what is left of an empty one: a number, for
+        integers one that their dtype has. Not with Dask arrays, labels and masked arrays.
+    where : array_like of bool, optional
+        Which elements count: of a shape that broadcasts to that of `x`, of any strides.
+        As in NumPy with `initial` only.
+    split_every : int or dict of int to int, optional
+        As for `sum`.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        Of the dtype of `x`, bool and small integers too; otherwise as of `sum`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed. As in NumPy also if a set is empty
+        and there is no `initial`.
+
+    Notes
+    -----
+    Any NaN, wherever it stands, gives the canonical quiet NaN; -0 is below +0. The same
+    bits for every layout, order, number of threads and processor. Neither `x` nor `where`
+    is copied; scratch memory and interrupts are as in `sum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.max(np.array([[1, 5], [3, 4]]), axis=1)
+    array([5, 4])
+    >>> halfulp.max(np.float32([1, np.nan, 2])), halfulp.max([-0.0, 0.0, -1.0])
+    (np.float32(nan), np.float64(0.0))
+    >>> halfulp.max(np.int8([-3, -7]), initial=0)
+    np.int8(0)
+    """
+    return extreme_as_numpy(MAX, x, axis, out, keepdims, initial, where, split_every)
+
+
+def min(
+    x: Any,
+    axis: int | Sequence[int] | None = None,
+    *,
+    out: Array | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """Least element along axes.
+
+    Parameters
+    ----------
+    x, axis, out, keepdims, initial, where, split_every
+        As for `max`.
+
+    Returns
+    -------
+    numpy.ndarray, numpy scalar or array of the library of `x`
+        As of `max`.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        As `max` does.
+
+    Notes
+    -----
+    As `max`: any NaN gives the canonical quiet NaN, and -0 is below +0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.min(np.array([[1, 5], [3, 4]]), axis=1)
+    array([1, 3])
+    >>> halfulp.min([0.0, -0.0, 1.0])
+    np.float64(-0.0)
+    >>> halfulp.min(np.array([True, False, True]))
+    np.False_
+    """
+    return extreme_as_numpy(MIN, x, axis, out, keepdims, initial, where, split_every)
+
+
 @with_shortcut("numpy")
 def vector_norm(
     x: Any,
@@ -312,8 +420,9 @@ def vector_norm(
         As for `sum`.
     axis : int or tuple of int, optional
         The axes over which a vector is; None means all. ``()`` gives magnitudes.
-    ord : {1, 2}, optional
-        Which norm: 1 is the sum of magnitudes, 2 the root of the sum of squares.
+    ord : {1, 2, inf, -inf}, optional
+        Which norm: 1 is the sum of magnitudes, 2 the root of the sum of squares, inf the
+        greatest magnitude and -inf the least.
     dtype : dtype, optional
         As for `sum`; of integers the default is float64, as in NumPy.
     out, keepdims, where, overflow, split_every : optional
@@ -333,7 +442,8 @@ def vector_norm(
     -----
     The exact norm, rounded once: no square overflows or underflows on the way. Roots
     with an integer `dtype` are rounded down. Any NaN gives the canonical quiet NaN,
-    else any infinity gives infinity. The norm of nothing is 0.
+    else the norms 1, 2 and inf give infinity where any element is. The norm of nothing is
+    0, that of ord -inf the greatest magnitude that elements can have, inf of floats.
 
     Examples
     --------
@@ -346,6 +456,8 @@ def vector_norm(
     array([ 5., 13.])
     >>> halfulp.vector_norm(np.float16([3, -4]), ord=1)
     np.float16(7.0)
+    >>> halfulp.vector_norm(np.int8([3, -128]), ord=np.inf)
+    np.float64(128.0)
     """
     return reduce_as_numpy(
         norm_of(ord), x, axis, dtype, out, keepdims, where, overflow, split_every

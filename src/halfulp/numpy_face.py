@@ -22,8 +22,14 @@ from halfulp.arrays import (
     is_masked_array,
     is_more_than_an_array,
 )
-from halfulp.element_types import ElementType, data_type, result_type
-from halfulp.errors import ArgumentError, UnsupportedTypeError
+from halfulp.element_types import (
+    ElementType,
+    data_type,
+    in_native_order,
+    is_float,
+    result_type,
+)
+from halfulp.errors import ArgumentError, UnsupportedTypeError, shown
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import LOG_SUM_EXP, Reduction, Spread
 from halfulp.spec.rules import (
@@ -50,11 +56,13 @@ def reduce_as_numpy(
     overflow: str = "wrap",
     split_every: int | dict[int, int] | None = None,
     counted: bool = True,
+    of_nothing: bool = True,
 ) -> Any:
     """Reduce as NumPy's functions do, by a row of the table.
 
     Parameters, result and errors are those of `halfulp.sum`; `counted` is what an array
-    `where` has for elements that count.
+    `where` has for elements that count, `of_nothing` whether reductions of no elements
+    are allowed.
     """
     # Written for small arrays: here a look-up costs as much as ten additions.
     if keepdims is not False:
@@ -64,9 +72,11 @@ def reduce_as_numpy(
         special = _special(x)
         if special is not None:
             given = _Given(dtype, out, keepdims, where, overflow, split_every)
-            return special(row, x, axis, given)
+            return special(row, x, axis, given._replace(of_nothing=of_nothing))
         data, restore = as_array(x, "x")
     axes = None if axis is None else axes_of(axis, data.ndim)
+    if not of_nothing:
+        _check_something(row, data.shape, axes)
     code = _DEFAULT_TYPE
     if dtype is not None or out is not None:
         code = _result_type(row, data, dtype, out).code
@@ -124,6 +134,85 @@ class _Given(NamedTuple):
     where: Any
     overflow: str
     split_every: int | dict[int, int] | None
+    counted: bool = True
+    of_nothing: bool = True
+
+
+def extreme_as_numpy(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    out: Array | None,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+    split_every: int | dict[int, int] | None,
+) -> Any:
+    """Reduce as NumPy's max and min do, by the row of one of them.
+
+    Parameters, result and errors are those of `halfulp.max`.
+    """
+    if initial is None:
+        if where is not True:
+            raise ArgumentError(
+                f"where is given without initial, of which the {row.name} of nothing is; "
+                "allowed: with initial"
+            )
+        return reduce_as_numpy(
+            row,
+            x,
+            axis,
+            None,
+            out,
+            keepdims,
+            True,
+            _WRAP,
+            split_every,
+            True,
+            False,
+        )
+    if _special(x) is not None:
+        raise ArgumentError(
+            f"initial is given with a {type(x).__name__}; allowed: with plain arrays"
+        )
+    data, restore = as_array(x, "x")
+    first = _initial(initial, data.dtype)
+    if out is not None:
+        axes = axes_of(axis, data.ndim)
+        _result_type(row, data, None, out)
+        _direct(out, data, None, axes, check_flag("keepdims", keepdims), False)
+    result = reduce_as_numpy(
+        row, data, axis, None, None, keepdims, where, _WRAP, split_every
+    )
+    # One element more of each.
+    both = np.stack([result, np.full_like(result, first)])
+    result = reduce_as_numpy(row, both, 0, None, out)
+    return result if out is not None or restore is None else restore(np.asarray(result))
+
+
+def _initial(initial: Any, dtype: np.dtype[Any]) -> Any:
+    """Return `initial` as an element of a dtype, which integers have to be numbers of."""
+    native = in_native_order(dtype)
+    try:
+        given = np.asarray(initial)
+        with np.errstate(invalid="ignore", over="ignore"):
+            element = given.astype(native) if given.dtype.kind != "c" else given[None]
+        if element.ndim == 0 and (is_float(native) or element == initial):
+            return element[()]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ArgumentError(f"initial is {shown(initial)}; allowed: a number of {native}")
+
+
+def _check_something(
+    row: Reduction | Spread, shape: tuple[int, ...], axes: tuple[int, ...] | None
+) -> None:
+    """Raise if there are reductions of nothing."""
+    if 0 in (shape if axes is None else [shape[i] for i in axes]):
+        raise ArgumentError(
+            f"x has shape {shape}, and the {row.name} of no elements is not defined; "
+            "allowed: at least one, or with initial"
+        )
 
 
 def _special(x: Any) -> Callable[..., Any] | None:
@@ -163,7 +252,7 @@ def _reduce_masked(
     data, mask = np.ma.getdata(x, subok=False), np.ma.getmask(x)
     has_mask = mask is not np.ma.nomask
     masked = given._replace(where=mask if has_mask else True)
-    result = reduce_as_numpy(row, data, axis, *masked, counted=False)
+    result = reduce_as_numpy(row, data, axis, *masked._replace(counted=False))
     axes = axes_of(axis, x.ndim)
     nothing = mask
     if has_mask:
@@ -180,6 +269,8 @@ def _reduce_dask_array(
     if row is LOG_SUM_EXP:
         raise UnsupportedTypeError("x is a Dask array; allowed: arrays of other kinds")
     axes = axes_of(axis, x.ndim)
+    if not given.of_nothing:
+        _check_something(row, x.shape, axes)
     into = _result_type(row, x, given.dtype, given.out)
     raises_on_overflow(given.overflow)
     if given.out is not None:
@@ -233,6 +324,12 @@ def _result_type(
         result = result_type(source, dtype)
     elif not isinstance(out, np.ndarray) or is_more_than_an_array(type(out)):
         raise ArgumentError(f"out is a {type(out).__name__}; allowed: a numpy.ndarray")
+    elif isinstance(row, Reduction) and row.gives_elements:
+        if data_type(out.dtype, "out has dtype") is not source:
+            raise ArgumentError(
+                f"out has dtype {out.dtype}; allowed: {source.numpy_name}, that of x"
+            )
+        return source
     else:
         result = result_type(source, dtype, out.dtype)
     if isinstance(row, Spread) and result.kind != "float":

@@ -9,6 +9,7 @@ functions work.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -109,12 +110,19 @@ class Reduction:
         """The newest version."""
         return self.versions[-1]
 
+    @property
+    def gives_elements(self) -> bool:
+        """Whether results are elements, so that they have the type of these."""
+        return self.operation in ("max", "min") and self.term == "value"
+
     def result_of(self, source: ElementType) -> ElementType:
         """Return the type of results of data of a type, if no other is asked for.
 
         As NumPy has it: of floats the same; of integers 64 bits or, of means and norms,
         double.
         """
+        if self.gives_elements:
+            return source
         return result_of(source, is_real=self.finish != "none" or self.ord is not None)
 
     def version_for(self, opset: int) -> OperatorVersion:
@@ -241,6 +249,12 @@ PROD = _reduction("prod", "ReduceProd", "product", "value", "none", _AXES_FROM_1
 REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
 LOGARITHMS = (LOG_SUM, LOG_SUM_EXP)
 PRODUCTS = (PROD,)
+# What only the NumPy face has: no operators of ONNX, so they have no versions.
+MAX = _reduction("max", "", "max", "value", "none", ())
+MIN = _reduction("min", "", "min", "value", "none", ())
+LARGEST = _reduction("largest", "", "max", "magnitude", "none", (), ord=math.inf)
+SMALLEST = _reduction("smallest", "", "min", "magnitude", "none", (), ord=-math.inf)
+NUMPY_REDUCTIONS = (MAX, MIN, LARGEST, SMALLEST)
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")

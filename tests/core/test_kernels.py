@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from halfulp import _core
-from halfulp.element_types import ELEMENT_TYPES
+from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES
 from halfulp.exact import TERMS
 from oracle import configuration
 
@@ -27,6 +28,7 @@ def names_of_table() -> list[str]:
     names = ["_".join(line) for line in in_table("KERNEL")]
     names += ["{}_{}_exact_{}".format(*line) for line in in_table("EXACT")]
     names = [name.removeprefix("square_") for name in names]
+    names += ["_".join(line) for line in in_table("MAX_MIN")]
     return names + [f"round_{type_}" for (type_,) in in_table("ROUNDER")]
 
 
@@ -88,3 +90,10 @@ def test_every_intrinsic_stands_in_one_of_few_files() -> None:
         found = re.findall(r"\b_mm\d*_\w+|\bv\w+q_f\d\d", file.read_text())
         if file.name not in ("simd.h", "round_tile.h", "modes.h", "inexact.h"):
             assert not found, file
+
+
+def test_the_table_has_maxima_and_minima_of_all_orders() -> None:
+    lines = in_table("MAX_MIN")
+    orders = [t.numpy_name for t in (*ELEMENT_TYPES, *SMALL_TYPES) if t.name != "bool"]
+    wanted = product(("max", "min"), ("magnitude", "value"), orders)
+    assert sorted(lines) == sorted(wanted)

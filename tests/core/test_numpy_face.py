@@ -307,12 +307,14 @@ def test_bad_arguments_get_one_clear_line(
 
 
 @pytest.mark.parametrize(
-    "ord", [0, 3, -1, 1.5, np.inf, -np.inf, np.nan, "fro", "nuc", None, True, [2], "2"]
+    "ord", [0, 3, -1, 1.5, np.nan, "fro", "nuc", None, True, [2], "2"]
 )
 def test_other_norms_are_refused(ord: Any) -> None:
     out = np.full((), 7, np.float32)
     for norm in (halfulp.vector_norm, halfulp.exact_norm):
-        with pytest.raises(halfulp.ArgumentError, match=r"^ord is .*; allowed: 1, 2$"):
+        with pytest.raises(
+            halfulp.ArgumentError, match=r"^ord is .*; allowed: 1, 2, inf, -inf$"
+        ):
             norm(X, ord=ord)
     with pytest.raises(halfulp.ArgumentError, match=r"^ord is "):
         halfulp.vector_norm(X, out=out, ord=ord)

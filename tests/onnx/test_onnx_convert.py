@@ -624,8 +624,6 @@ NEIGHBOURS = [
     (11, 13, "{ y, w = Split<axis = 1, split = [2, 1]>(s) }"),
     (9, 13, "{ y, w = TopK<k = 1>(s) }"),
     (18, 15, "{ y = f.Sum(s) }"),
-    (18, 11, "{ k = Shape(s) z = CastLike(k, s) y = Relu(z) }"),
-    (21, 13, "{ z = CastLike<saturate = 1>(s, n) y = CastLike(z, s) }"),
 ]
 
 

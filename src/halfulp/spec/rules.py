@@ -20,12 +20,18 @@ from halfulp.errors import (
     UnsupportedTypeError,
     shown,
 )
-from halfulp.reductions import REDUCTIONS, OperatorVersion, Reduction, Spread
+from halfulp.reductions import (
+    NUMPY_REDUCTIONS,
+    REDUCTIONS,
+    OperatorVersion,
+    Reduction,
+    Spread,
+)
 
 # Sequences that are no list of axes.
 _NO_AXES = (str, bytes, bytearray, memoryview)
 
-_NORMS = {row.ord: row for row in REDUCTIONS if row.ord is not None}
+_NORMS = {row.ord: row for row in (*REDUCTIONS, *NUMPY_REDUCTIONS) if row.ord is not None}
 
 _MOST_DDOF = 2**53  # of the core
 

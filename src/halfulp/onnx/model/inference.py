@@ -32,7 +32,6 @@ from onnx.shape_inference import InferenceContext
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.files.formats.tensor_proto import read_tensor
-from halfulp.onnx.model.folding import fold
 from halfulp.onnx.model.functions import DOMAIN as FUNCTIONS
 from halfulp.onnx.model.functions import MOST_BYTES
 from halfulp.onnx.model.initializers import SMALL_TENSOR
@@ -85,7 +84,6 @@ class Inference:
     ----------
     graph : onnx.GraphProto
         That of `model`, each node where it is there, with all types that are known.
-        Those of small integers that are known too have become Constants.
 
     Raises
     ------
@@ -165,8 +163,6 @@ class Inference:
     ) -> GraphProto:
         """Return `graph`, which it changes, with all that can be inferred."""
         with_ours = [*imports, onnx.helper.make_opsetid(_DOMAIN, 1)]
-        opsets = {entry.domain: entry.version for entry in with_ours}
-        fold(graph, opsets.get("", 0))
         self._hide(graph, with_ours)
         with _LOCK, _registered():
             _RUNNING.append(self)

@@ -22,7 +22,6 @@ from halfulp.onnx.model.bodies import (
     remove,
     replace,
 )
-from halfulp.onnx.model.folding import FOLDED
 from halfulp.onnx.model.nodes import (
     DOMAIN_NAMES,
     label,
@@ -242,29 +241,18 @@ class BodyConverter:
 
     def _remove_unused(self) -> None:
         """Remove constants that only converted nodes used."""
-        while gone := self._left.difference(reads(self._body), [""]):
-            # What computed axes is not needed any more, and nor is what it read.
-            self._left = set()
-            for body in bodies(self._body):
-                for node in body.node:
-                    if _computed_name(node) in gone:
-                        self._left.update(node.input)
-                removed = remove(body.node, gone, _computed_name)
-                if isinstance(body, GraphProto):
-                    inputs = {value.name for value in body.input}
-                    mine = {tensor.name for tensor in body.initializer}
-                    removed |= remove(body.initializer, (mine & gone) - inputs, name_of)
-                remove(body.value_info, removed, name_of)
+        gone = self._left.difference(reads(self._body), [""])
+        for body in bodies(self._body):
+            removed = remove(body.node, gone, _constant_name)
+            if isinstance(body, GraphProto):
+                inputs = {value.name for value in body.input}
+                mine = {tensor.name for tensor in body.initializer}
+                removed |= remove(body.initializer, (mine & gone) - inputs, name_of)
+            remove(body.value_info, removed, name_of)
 
 
 def _constant_name(node: NodeProto) -> str | None:
     return str(node.output[0]) if _is_constant(node) else None
-
-
-def _computed_name(node: NodeProto) -> str | None:
-    """Name the value of a node that is a Constant, or may compute axes of such."""
-    folded = node.op_type in FOLDED and node.domain in DOMAIN_NAMES
-    return str(node.output[0]) if folded else _constant_name(node)
 
 
 def _is_constant(node: NodeProto) -> bool:

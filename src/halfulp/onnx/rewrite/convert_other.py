@@ -26,7 +26,6 @@ from halfulp.onnx.rewrite.version_steps import (
     REWORDED,
     Step,
     changed_meaning,
-    known_schema,
     next_step,
     same_texts,
 )
@@ -67,8 +66,6 @@ def adapt_node(
     waiting = [(node, at)]
     while waiting:
         node, at = waiting.pop(0)
-        if node.op_type == "CastLike" and known_schema("CastLike", target) is None:
-            node = _typed_cast(node, scope)
         step = next_step(node, at, target, where)
         if step is None:
             done.append(node)
@@ -77,19 +74,6 @@ def adapt_node(
         opset = step.opsets[1]
         waiting[:0] = [(each, opset) for each in nodes]
     return done
-
-
-def _typed_cast(node: NodeProto, scope: Scope) -> NodeProto:
-    """Return a Cast to the type of what `node` casts like, if that is known."""
-    _, element_type, _ = tensor_facts(scope.types.get(node.input[1]))
-    if not element_type:
-        return node
-    cast = NodeProto()
-    cast.CopyFrom(node)
-    cast.op_type = "Cast"
-    del cast.input[1:]
-    cast.attribute.add(name="to", type="INT", i=element_type)
-    return cast
 
 
 def _take(

@@ -10,7 +10,6 @@ from onnx import FunctionProto, GraphProto, ModelProto, ValueInfoProto
 from halfulp.onnx.check.nodes import open_checked
 from halfulp.onnx.model.bodies import Body
 from halfulp.onnx.model.files import load_model
-from halfulp.onnx.model.folding import fold
 from halfulp.onnx.model.inference import Inference
 from halfulp.onnx.model.nodes import function_label, opset_of, within
 from halfulp.onnx.model.open import Purpose
@@ -45,9 +44,8 @@ def typed_bodies(model: ModelProto, typed: GraphProto) -> Iterator[TypedBody]:
     yield TypedBody(model, model.graph, typed, "", opset_of(model))
     for function in model.functions:
         graph = GraphProto(node=function.node, value_info=function.value_info)
-        opset, path = opset_of(function), within(function_label(function))
-        fold(graph, opset or 0)
-        yield TypedBody(function, function, graph, path, opset)
+        path = within(function_label(function))
+        yield TypedBody(function, function, graph, path, opset_of(function))
 
 
 def checked_bodies(model: ModelProto) -> Iterator[TypedBody]:
@@ -58,8 +56,8 @@ def checked_bodies(model: ModelProto) -> Iterator[TypedBody]:
     HalfulpError
         If the model breaks a rule.
     """
-    opened = open_checked(load_model(model), Purpose.CHECK)
-    for each in typed_bodies(model, Inference(opened.proto, opened.fed).graph):
+    checked = open_checked(load_model(model), Purpose.CHECK).proto
+    for each in typed_bodies(model, Inference(checked).graph):
         if isinstance(each.body, FunctionProto):
             inputs = (ValueInfoProto(name=name) for name in each.body.input)
             each.typed.input.extend(inputs)
