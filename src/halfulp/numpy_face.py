@@ -41,6 +41,8 @@ from halfulp.spec.rules import (
 )
 
 _DEFAULT_TYPE = 0  # the code of a row's result, as Reduction.result_of has it
+# Operations whose results of chunks do not merge.
+_NEVER_LAZY = ("exponentials", "product")
 _WRAP = "wrap"  # the default, as it is in most calls
 NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
@@ -305,7 +307,7 @@ def reduce_lazily(
     """
     from halfulp.dask import reduce_dask_array
 
-    if isinstance(row, Reduction) and row.operation != "sum":
+    if isinstance(row, Reduction) and row.operation in _NEVER_LAZY:
         raise ArgumentError(
             f"{what} is a Dask array; allowed for {row.name}: arrays in memory"
         )
