@@ -20,15 +20,17 @@ enum class Method { narrow, plain, compensated, units, residue, product, residue
 // matrix are read at a stretch, while the lanes stay in the first two caches.
 inline constexpr std::size_t kTile = 4096;
 inline constexpr std::size_t kLaneBytes = 40;
+// Of so many columns more.
+inline constexpr std::size_t kMoreLanes = 1024;
 
 // Adds the terms of a matrix of `rows` x `columns` elements, at least one, to enclosures; to
 // nothing, whatever these hold, if they are fresh. Elements of a row lie side by side,
 // rows `row_stride` bytes apart. Layout::rows adds row i to enclosure i; Layout::columns adds
-// column j to enclosure j, for columns <= kTile, with (columns + 64) * kLaneBytes of scratch
-// memory aligned to 64 bytes. Method::units sets hi and lo only:
-// a power of two that all elements are multiples of, at most kGreatestUnit, and the greatest
-// size of one; hi may be 0 instead. Method::product multiplies floats, to
-// (hi + lo) * 2^residue as kernels/factors.h has them, residue_product integers, to residue.
+// column j to enclosure j, for columns <= kTile, with (columns + kMoreLanes) * kLaneBytes of
+// scratch memory aligned to 64 bytes. Method::units sets hi and lo only: a power of two that
+// all elements are multiples of, at most kGreatestUnit, and the greatest size of one; hi may be
+// 0 instead. Method::product multiplies floats, to (hi + lo) * 2^residue as kernels/factors.h
+// has them, residue_product integers, to residue.
 using Function = void (*)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                           std::size_t columns, const Enclosures& enclosures, bool fresh,
                           void* scratch);

@@ -41,12 +41,12 @@ class Workspace {
     const bool columns = needs.layout == Layout::columns;
     const std::int64_t exact =
         needs.adds ? n : needs.exact_columns + static_cast<std::int64_t>(kPadding);
-    const auto room_for = [](std::int64_t outputs, std::size_t bytes) {
-      return (outputs + 64) * static_cast<std::int64_t>(bytes);
+    const auto room_for = [](std::int64_t outputs, std::size_t more, std::size_t bytes) {
+      return (outputs + static_cast<std::int64_t>(more)) * static_cast<std::int64_t>(bytes);
     };
     const bool both = !needs.adds && needs.exact_columns > 0;
-    std::int64_t lanes = room_for(n, needs.adds ? kExactLaneBytes : kLaneBytes);
-    if (both) lanes = std::max(lanes, room_for(exact, kExactLaneBytes));
+    std::int64_t lanes = needs.adds ? 0 : room_for(n, kMoreLanes, kLaneBytes);
+    if (needs.adds || both) lanes = std::max(lanes, room_for(exact, 64, kExactLaneBytes));
     if (!columns) lanes = 0;
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
     const std::int64_t size =

@@ -64,9 +64,10 @@ struct SumColumnsNarrow {
 };
 
 // Lets Sum::add see some rows of every group of columns, and prefetches what lies `ahead`.
-template <Type type, class Sum>
+// `lanes` point to the lanes of a group.
+template <Type type, class Sum, class Lanes>
 void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-          std::size_t columns, std::ptrdiff_t ahead, bool fresh, typename Sum::Lane* lanes) {
+          std::size_t columns, std::ptrdiff_t ahead, bool fresh, Lanes lanes) {
   const Bits<type>* x[Sum::kRowsPerPass] = {};
   for (std::size_t i = 0; i < rows; ++i) x[i] = row_of<type>(data, row_stride, i);
   std::size_t j = 0;

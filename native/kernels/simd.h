@@ -148,7 +148,15 @@ inline void load_two_narrow(const std::uint16_t* x, Narrow (&two)[2]) {
   }
 }
 
-inline Vector widen(HalfNarrow x) { return __builtin_convertvector(x, Vector); }
+inline Vector widen(HalfNarrow x) {
+#if defined(__AVX512F__)
+  return (Vector)_mm512_cvtps_pd((__m256)x);
+#elif defined(__AVX2__)
+  return (Vector)_mm256_cvtps_pd((__m128)x);
+#else
+  return __builtin_convertvector(x, Vector);
+#endif
+}
 
 inline Vector widen_low(Narrow x) {
 #if defined(__AVX512F__)

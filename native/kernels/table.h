@@ -1,8 +1,8 @@
 // The table of kernels of one instruction set. Included by target_*.cpp, each compiled for
 // its own instructions.
 // May include columns.h, dispatch.h, exponentials.h, factors.h, fold_columns.h, fold_rows.h,
-// integers.h, keys.h, round_tile.h, short_rows.h, two_folds.h and units.h only. Internal
-// linkage: see simd.h.
+// integers.h, keys.h, round_tile.h, short_rows.h, two_folds.h, units.h, unrounded_columns.h and
+// unrounded_rows.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include <type_traits>
@@ -19,6 +19,8 @@
 #include "short_rows.h"
 #include "two_folds.h"
 #include "units.h"
+#include "unrounded_columns.h"
+#include "unrounded_rows.h"
 
 namespace halfulp {
 namespace {
@@ -50,7 +52,8 @@ template <Term term, Method method, Type type>
 constexpr Function long_rows_of() {
   if constexpr (TermOf<term>::kIsSigned) {
     using V = std::conditional_t<method == Method::narrow, Narrow, Vector>;
-    return &sum_long_rows<type, SumRowTwoFolds<term, type, V>>;
+    using Sum = SumRowTwoFolds<term, type, V>;
+    return &sum_rows_unrounded<term, type, Sum, &sum_long_rows<type, Sum>>;
   } else if constexpr (method == Method::narrow) {
     return &sum_long_rows<type, SumRowNarrow<term, type>>;
   } else if constexpr (method == Method::plain) {
@@ -79,7 +82,7 @@ constexpr Function function_of() {
                          long_rows_of<term, method, type>()>;
   } else if constexpr (TermOf<term>::kIsSigned) {
     using V = std::conditional_t<method == Method::narrow, Narrow, Vector>;
-    return &sum_few_rows<type, UnroundedOf<term, type>, &sum_columns_two_folds<term, type, V>>;
+    return &sum_few_rows<type, UnroundedOf<term, type>, &sum_columns_unrounded<term, type, V>>;
   } else if constexpr (method == Method::narrow) {
     return &sum_columns<type, SumColumnsNarrow<term, type>>;
   } else {
