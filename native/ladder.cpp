@@ -19,6 +19,9 @@ constexpr std::int64_t kManyCompensated = 1 << 13;
 // Of so many, if these places are known to.
 constexpr std::int64_t kManyTerms = 128;
 
+// One of so many outputs that is open is no sign of ties.
+constexpr std::int64_t kFewOpen = 16;
+
 bool may_be_zero(const Interval& sum) { return std::abs(sum.s) < sum.width; }
 
 double power_of(double x, int degree) { return degree == 1 ? x : x * x; }
@@ -80,9 +83,14 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
       take_residues(n, workspace);
     } else if (results_.of_tile(*rounder_, workspace.sums, terms_of(workspace), n, results,
                                 workspace.open)) {
-      for_each_open(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
-        refine(method_, false, input, begin, end, workspace);
-      });
+      // A few sums in binary32 are open by their bounds, many as they are ties.
+      if (method_ == Method::narrow && are_few_open(n, workspace)) {
+        improve(method_, false, input, 0, n, workspace);
+      } else {
+        for_each_open(workspace, 0, n, [&](std::int64_t begin, std::int64_t end) {
+          refine(method_, false, input, begin, end, workspace);
+        });
+      }
     }
   }
   const std::int64_t bytes = output_format_.bytes;
@@ -128,13 +136,29 @@ void Ladder::refine(Method method, bool measured, Place input, std::int64_t begi
     resolve_zeros(measured, input, begin, end, workspace);
   }
 
-  const Enclosures& sums = workspace.sums;
+  if (method != Method::compensated) {
+    return improve(method, measured, input, begin, end, workspace);
+  }
   for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
-    if (method == Method::compensated) return resolve_open(input, from, to, workspace);
-    const Method better = method == Method::narrow ? Method::plain : Method::compensated;
-    sums_.sum(better, input + from * kept_.input, to - from, sums + from, workspace);
+    resolve_open(input, from, to, workspace);
+  });
+}
+
+// Decides the open outputs of begin..end by a better method than `method`, and what it leaves
+// open as refine does.
+void Ladder::improve(Method method, bool measured, Place input, std::int64_t begin,
+                     std::int64_t end, Workspace& workspace) const {
+  const Method better = method == Method::narrow ? Method::plain : Method::compensated;
+  for_each_open(workspace, begin, end, [&](std::int64_t from, std::int64_t to) {
+    sums_.sum(better, input + from * kept_.input, to - from, workspace.sums + from, workspace);
+    if (!measured) decide(better, false, from, to, workspace);
     refine(better, measured, input, from, to, workspace);
   });
+}
+
+// Whether few of the first n outputs are open.
+bool Ladder::are_few_open(std::int64_t n, const Workspace& workspace) const {
+  return std::count(workspace.open, workspace.open + n, kOpen) <= n / kFewOpen;
 }
 
 // Finds the units of the elements of outputs begin..end, and their greatest sizes, unless no

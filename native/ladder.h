@@ -42,6 +42,9 @@ class Ladder {
   void take_residues(std::int64_t n, Workspace& workspace) const;
   void refine(Method method, bool measured, Place input, std::int64_t begin, std::int64_t end,
               Workspace& workspace) const;
+  void improve(Method method, bool measured, Place input, std::int64_t begin, std::int64_t end,
+               Workspace& workspace) const;
+  bool are_few_open(std::int64_t n, const Workspace& workspace) const;
   bool measure(Place input, std::int64_t begin, std::int64_t end, Workspace& workspace) const;
   bool fits(std::int64_t i, double bits, const Workspace& workspace) const;
   void take_exact(Method method, std::int64_t begin, std::int64_t end,

@@ -9,60 +9,6 @@
 namespace halfulp {
 namespace {
 
-template <Type type, class Lane_>
-struct SumColumns {
-  using Lane = Lane_;
-  static constexpr std::size_t kRowsPerPass = 8;
-  static constexpr std::size_t kColumns = kWidth;  // of one group
-  static constexpr std::size_t kLanesPerGroup = 1;
-  static constexpr std::size_t kMaxRows = 512;
-
-  static double factor(std::size_t n) { return Lane::factor(n); }
-  static double underflow(std::size_t n) { return Lane::underflow(n); }
-
-  // Adds `rows` rows of one group of columns, to nothing if `fresh`; `get` finds a row's
-  // elements.
-  template <class Get>
-  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
-    Lane lane = fresh ? Lane{} : *lanes;
-    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
-    *lanes = lane;
-  }
-};
-
-template <Term term, Type type>
-struct SumColumnsNarrow {
-  using Lane = Plain<term>;
-  using Chain = Binary32<term, type>;
-  static constexpr std::size_t kRowsPerPass = 4;
-  static constexpr std::size_t kColumns = 2 * kNarrowWidth;
-  static constexpr std::size_t kLanesPerGroup = 4;
-  static constexpr std::size_t kMaxRows = 512 * kRowsPerPass;
-
-  // Two chains of half the rows, whose first term is exact, and a join.
-  static double factor(std::size_t n) {
-    return Lane::factor(n / kRowsPerPass + 2) + Chain::factor(kRowsPerPass / 2);
-  }
-  static double underflow(std::size_t n) { return Chain::underflow(n); }
-
-  template <class Get>
-  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
-    Chain chains[2][2];
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::uint16_t* x = get(row);
-      for (std::size_t half = 0; half < 2; ++half) {
-        Narrow& sum = chains[half][row % 2].s;
-        sum = TermVectors<term>::add(load_narrow<type>(x + half * kNarrowWidth), sum);
-      }
-    }
-    for (std::size_t half = 0; half < 2; ++half, lanes += 2) {
-      const Chain sum = Chain::join(chains[half][0], chains[half][1]);
-      lanes[0] = Lane::join(sum.low(), fresh ? Lane{} : lanes[0]);
-      lanes[1] = Lane::join(sum.high(), fresh ? Lane{} : lanes[1]);
-    }
-  }
-};
-
 // Lets Sum::add see some rows of every group of columns, and prefetches what lies `ahead`.
 // `lanes` point to the lanes of a group.
 template <Type type, class Sum, class Lanes>
@@ -93,31 +39,147 @@ void pass(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
   }
 }
 
-// Lets Sum::add see all rows, some at a time.
-template <Type type, class Sum>
+// Lets Sum::add see all rows, some at a time; as many as `rows_after` follow them.
+template <Type type, class Sum, class Lane>
 void pass_all(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-              std::size_t columns, bool fresh, typename Sum::Lane* lanes) {
+              std::size_t columns, bool fresh, Lane* lanes, std::size_t rows_after = 0) {
   for (std::size_t row = 0; row < rows; row += Sum::kRowsPerPass) {
     const std::size_t some = rows - row < Sum::kRowsPerPass ? rows - row : Sum::kRowsPerPass;
     // The rows of the next pass: streams as short as a row defeat the hardware's guess. Not
     // beyond the matrix, where there may be no page to look for.
-    const bool more = row + 2 * Sum::kRowsPerPass <= rows;
+    const bool more = row + 2 * Sum::kRowsPerPass <= rows + rows_after;
     const std::ptrdiff_t ahead = more ? Sum::kRowsPerPass * row_stride : 0;
     pass<type, Sum>(data + static_cast<std::ptrdiff_t>(row) * row_stride, row_stride, some,
                     columns, ahead, fresh && row == 0, lanes);
   }
 }
 
+template <Type type, class Lane_>
+struct SumColumns {
+  using Lane = Lane_;
+  static constexpr std::size_t kRowsPerPass = 8;
+  static constexpr std::size_t kColumns = kWidth;  // of one group
+  static constexpr std::size_t kLanesPerGroup = 1;
+  static constexpr std::size_t kMaxRows = 512;
+
+  static constexpr std::size_t kBytesPerColumn = sizeof(Lane) / kWidth;
+
+  static double factor(std::size_t n) { return Lane::factor(n); }
+  static double underflow(std::size_t n) { return Lane::underflow(n); }
+
+  // Sets the lanes of all columns.
+  static void sum(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                  std::size_t columns, std::size_t rows_after, Lane* lanes) {
+    pass_all<type, SumColumns>(data, row_stride, rows, columns, true, lanes, rows_after);
+  }
+
+  // Adds `rows` rows of one group of columns, to nothing if `fresh`; `get` finds a row's
+  // elements.
+  template <class Get>
+  static void add(Lane* lanes, bool fresh, std::size_t rows, Get get) {
+    Lane lane = fresh ? Lane{} : *lanes;
+    for (std::size_t row = 0; row < rows; ++row) lane.step(load<type>(get(row)));
+    *lanes = lane;
+  }
+};
+
+// Numbers of even and of odd index, in the order of these.
+template <class V>
+void put_in_order(V (&two)[2]) {
+  constexpr std::size_t kCount = sizeof(V) / sizeof two[0][0];
+  const V a = two[0], b = two[1];
+  if constexpr (kCount == 4) {
+    two[0] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    two[1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  } else if constexpr (kCount == 8) {
+    two[0] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    two[1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  } else {
+    two[0] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
+                                     23);
+    two[1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
+                                     15, 31);
+  }
+}
+
+// Half types: runs of rows in binary32, a few at a time in a tree, gathered in binary64.
+template <Term term, Type type>
+struct SumColumnsNarrow {
+  static_assert(!TermOf<term>::kIsSigned, "chains have no mass");
+  using Lane = Plain<term>;
+  using Chain = Binary32<term, type>;
+  using Terms = NarrowTerms<term, type>;
+  static constexpr std::size_t kLogRowsPerPass = 3;
+  static constexpr std::size_t kRowsPerPass = std::size_t{1} << kLogRowsPerPass;
+  static constexpr std::size_t kColumns = 2 * kNarrowWidth;
+  static constexpr std::size_t kLanesPerGroup = 2;  // of binary32
+  static constexpr std::size_t kPasses = 4;         // of a run
+  static constexpr std::size_t kRunRows = kPasses * kRowsPerPass;
+  static constexpr std::size_t kMaxRows = 64 * kRunRows;
+  static constexpr std::size_t kBytesPerColumn = sizeof(double) + sizeof(float);
+
+  // A tree for each pass, and the joins of the passes of a run.
+  static double factor(std::size_t n) {
+    return Lane::factor(n / kRunRows + 1) + Chain::factor(kLogRowsPerPass + kPasses - 1);
+  }
+  static double underflow(std::size_t n) { return Chain::underflow(n); }
+
+  template <class Get>
+  static void add(Narrow* lanes, bool fresh, std::size_t rows, Get get) {
+    constexpr std::uint16_t kZeros[kColumns] = {};
+    Narrow sum[2];
+    add_tree<kRowsPerPass>(
+        sum, 0, [&](std::size_t row) { return row < rows ? get(row) : kZeros; });
+    for (std::size_t i = 0; i < 2; ++i) lanes[i] = fresh ? sum[i] : lanes[i] + sum[i];
+  }
+
+  // Sets sum to those of `rows` rows from `row` on.
+  template <std::size_t rows, class Get>
+  static void add_tree(Narrow (&sum)[2], std::size_t row, Get get) {
+    Narrow more[2];
+    if constexpr (rows == 2) {
+      Terms::load(get(row), sum);
+      Terms::load(get(row + 1), more);
+      for (std::size_t i = 0; i < 2; ++i) sum[i] = Terms::add(more[i], Terms::of(sum[i]));
+    } else {
+      add_tree<rows / 2>(sum, row, get);
+      add_tree<rows / 2>(more, row + rows / 2, get);
+      for (std::size_t i = 0; i < 2; ++i) sum[i] += more[i];
+    }
+  }
+
+  static void sum(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                  std::size_t columns, std::size_t rows_after, Lane* lanes) {
+    const std::size_t groups = (columns + kColumns - 1) / kColumns;
+    auto* chains = reinterpret_cast<Narrow*>(lanes + 4 * groups);
+    for (std::size_t row = 0; row < rows; row += kRunRows) {
+      const std::size_t run = rows - row < kRunRows ? rows - row : kRunRows;
+      pass_all<type, SumColumnsNarrow>(data + static_cast<std::ptrdiff_t>(row) * row_stride,
+                                       row_stride, run, columns, true, chains,
+                                       rows_after + (rows - row - run));
+      for (std::size_t g = 0; g < groups; ++g) {
+        Narrow two[2] = {chains[2 * g], chains[2 * g + 1]};
+        if constexpr (kByParity<type>) put_in_order(two);
+        for (std::size_t i = 0; i < 4; ++i) {
+          const Chain chain = {{}, two[i / 2]};
+          const Lane more = i % 2 == 0 ? chain.low() : chain.high();
+          lanes[4 * g + i] = row == 0 ? more : Lane::join(lanes[4 * g + i], more);
+        }
+      }
+    }
+  }
+};
+
 template <Type type, class Sum>
 void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                  std::size_t columns, const Enclosures& enclosures, bool fresh, void* scratch) {
   using Lane = typename Sum::Lane;
-  static_assert(sizeof(Lane) <= kLaneBytes * kWidth);
+  static_assert(Sum::kBytesPerColumn <= kLaneBytes);
   Lane* lanes = static_cast<Lane*>(scratch);
   for (std::size_t begin = 0; begin < rows; begin += Sum::kMaxRows) {
     const std::size_t n = rows - begin < Sum::kMaxRows ? rows - begin : Sum::kMaxRows;
-    pass_all<type, Sum>(data + static_cast<std::ptrdiff_t>(begin) * row_stride, row_stride, n,
-                        columns, true, lanes);
+    Sum::sum(data + static_cast<std::ptrdiff_t>(begin) * row_stride, row_stride, n, columns,
+             rows - begin - n, lanes);
     const double factor = Sum::factor(n);
     const Vector underflow = Vector{} + Sum::underflow(n);
     for (std::size_t j = 0; j < columns; j += kWidth) {

@@ -34,47 +34,57 @@ struct SumRow {
   }
 };
 
-// Half types: runs in binary32, of at most kRun + 3 additions, gathered in binary64.
+// Half types: runs in binary32, gathered in binary64. A term passes kRun - 1 additions of its
+// chain, as the first is none, and the joins of chains.
 constexpr std::size_t kRun = 16;
 
 template <Term term, Type type>
 struct SumRowNarrow {
+  static_assert(!TermOf<term>::kIsSigned, "chains have no mass");
   using Lane = Plain<term>;
   using Chain = Binary32<term, type>;
-  static constexpr std::size_t kChains = 4;
-  static constexpr std::size_t kRunColumns = kRun * kChains * kNarrowWidth;
-  static constexpr std::size_t kMaxColumns = 256 * kRunColumns;
+  using Terms = NarrowTerms<term, type>;
+  static constexpr std::size_t kChains = 8;
+  static constexpr std::size_t kChainsColumns = kChains * kNarrowWidth;
+  static constexpr std::size_t kMaxColumns = 256 * kRun * kChainsColumns;
 
-  static std::size_t depth(std::size_t n) { return n / kRunColumns + 3; }
-  static double factor(std::size_t h) { return Lane::factor(h) + Chain::factor(kRun + 3); }
+  static std::size_t depth(std::size_t n) { return n / (kRun * kChainsColumns) + 3; }
+  static double factor(std::size_t h) {
+    static_assert(kChains == 8, "three joins");
+    return Lane::factor(h) + Chain::factor(kRun - 1 + 3);
+  }
 
   Lane operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
     absolute = Chain::underflow(n);
     Lane total;
-    while (n >= kNarrowWidth) {
-      Chain sums[kChains];
-      if (n >= kRunColumns) {
-        for (std::size_t run = 0; run < kRun; ++run) {
-          for (std::size_t i = 0; i < kChains; ++i, x += kNarrowWidth) {
-            sums[i].step(load_narrow<type>(x));
-          }
-        }
-        n -= kRunColumns;
-      } else {
-        for (std::size_t run = 0; n >= kNarrowWidth && run < kRun * kChains; ++run) {
-          sums[run % kChains].step(load_narrow<type>(x));
-          x += kNarrowWidth;
-          n -= kNarrowWidth;
+    while (n >= kChainsColumns) {
+      Narrow sums[kChains] = {};
+      std::size_t run = n / kChainsColumns < kRun ? n / kChainsColumns : kRun;
+      n -= run * kChainsColumns;
+      for (; run > 0; --run) {
+#pragma GCC unroll 4
+        for (std::size_t i = 0; i < kChains; i += 2, x += 2 * kNarrowWidth) {
+          Narrow two[2];
+          Terms::load(x, two);
+          sums[i] = Terms::add(two[0], sums[i]);
+          sums[i + 1] = Terms::add(two[1], sums[i + 1]);
         }
       }
-      gather(total, Chain::join(Chain::join(sums[0], sums[1]), Chain::join(sums[2], sums[3])));
+#pragma GCC unroll 3
+      for (std::size_t half = kChains / 2; half > 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+      }
+      gather(total, {{}, sums[0]});
+    }
+    if (n == 0) return total;
+    Chain rest;
+    for (; n >= kNarrowWidth; n -= kNarrowWidth, x += kNarrowWidth) {
+      rest.step(load_narrow<type>(x));
     }
     if (n > 0) {
-      const Padded<kNarrowWidth, std::uint16_t> padded(x, n);
-      Chain rest;
-      rest.step(load_narrow<type>(padded.elements));
-      gather(total, rest);
+      rest.step(load_narrow<type>(Padded<kNarrowWidth, std::uint16_t>(x, n).elements));
     }
+    gather(total, rest);
     return total;
   }
 

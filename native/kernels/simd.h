@@ -107,14 +107,25 @@ inline float widen_half(std::uint16_t x) {
   return type == Type::float16 ? widen_float16(x) : bits_to_float(std::uint32_t{x} << 16);
 }
 
-// kNarrowWidth elements of a half type in binary32, exactly.
-template <Type type>
+// Numbers without their signs.
+template <class V>
+inline V size_of(V x) {
+  using Bits = SignedOf<sizeof(V{}[0])>;
+  return (V)((typename Bits::Integers)x & std::numeric_limits<typename Bits::Integer>::max());
+}
+
+// kNarrowWidth elements of a half type in binary32, exactly; `sizes` lose their signs, before or
+// after, as is quicker.
+template <Type type, bool sizes = false>
 inline Narrow load_narrow(const std::uint16_t* x) {
 #if defined(__AVX512F__)
-  const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  if constexpr (sizes) raw = _mm256_and_si256(raw, _mm256_set1_epi16(0x7fff));
   if constexpr (type == Type::float16) return (Narrow)_mm512_cvtph_ps(raw);
   return (Narrow)_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16);
-#elif defined(__AVX2__)
+#else
+  if constexpr (sizes) return size_of(load_narrow<type>(x));
+#if defined(__AVX2__)
   const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
   if constexpr (type == Type::float16) return (Narrow)_mm256_cvtph_ps(raw);
   return (Narrow)_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16);
@@ -128,23 +139,26 @@ inline Narrow load_narrow(const std::uint16_t* x) {
   for (std::size_t i = 0; i < kNarrowWidth; ++i) v[i] = widen_half<type>(x[i]);
   return v;
 #endif
+#endif
 }
 
 // Twice as many: the first and the second half of them or, where that is quicker, those of
-// even and of odd index.
+// even and of odd index. Without their signs, if `sizes`.
 template <Type type>
 constexpr bool kByParity = type == Type::bfloat16;
 
-template <Type type>
+template <Type type, bool sizes = false>
 inline void load_two_narrow(const std::uint16_t* x, Narrow (&two)[2]) {
   if constexpr (kByParity<type>) {
     typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
     const Words words = load_vector<Words>(x);
-    two[0] = (Narrow)(words << 16);
-    two[1] = (Narrow)(words & 0xffff0000);
+    const Words low = words << 16;
+    two[0] = (Narrow)(sizes ? low & 0x7fffffff : low);
+    two[1] = (Narrow)(words & (sizes ? 0x7fff0000 : 0xffff0000));
   } else {
-    two[0] = load_narrow<type>(x);
-    two[1] = load_narrow<type>(x + kNarrowWidth);
+    for (std::size_t i = 0; i < 2; ++i) {
+      two[i] = load_narrow<type, sizes>(x + i * kNarrowWidth);
+    }
   }
 }
 
@@ -276,13 +290,6 @@ constexpr bool kHasFma = true;
 #else
 constexpr bool kHasFma = false;
 #endif
-
-// The same without signs.
-template <class V>
-inline V size_of(V x) {
-  using Bits = SignedOf<sizeof(V{}[0])>;
-  return (V)((typename Bits::Integers)x & std::numeric_limits<typename Bits::Integer>::max());
-}
 
 // The even, or the odd, elements of a followed by those of b.
 template <class V>

@@ -171,5 +171,26 @@ struct TermVectors<Term::value> : TermOf<Term::value> {
   }
 };
 
+// Terms of half types in binary32: magnitudes lose their signs when they are loaded.
+template <Term term, Type type>
+struct NarrowTerms : TermVectors<term> {
+  static void load(const std::uint16_t* x, Narrow (&two)[2]) {
+    load_two_narrow<type, term == Term::magnitude>(x, two);
+  }
+
+  static Narrow of(Narrow x) {
+    return term == Term::magnitude ? x : TermVectors<term>::of(x);
+  }
+
+  // As a product with 1, which runs on other units than the conversions of float16.
+  static Narrow add(Narrow x, Narrow sum) {
+    if constexpr (term == Term::magnitude) {
+      return kHasFma && type == Type::float16 ? multiply_add(x, Narrow{} + 1, sum) : x + sum;
+    } else {
+      return TermVectors<term>::add(x, sum);
+    }
+  }
+};
+
 }  // namespace
 }  // namespace halfulp
