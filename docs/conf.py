@@ -9,7 +9,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from docutils.nodes import TextElement, document, entry, reference, row, table
+from docutils.nodes import Text, TextElement, document, entry, reference, row, table
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -107,6 +107,14 @@ def _mark_tables(app: Sphinx, tree: document) -> None:
                 cell["classes"] += pages.verdict_classes(cell.astext())
 
 
+def _leave_words(app: Sphinx, tree: document) -> None:
+    """Keep words of numpydoc from being links to attributes of that name."""
+    for link in [*tree.findall(pending_xref)]:
+        if link["reftype"] == "class" and link["reftarget"] == "dtype":
+            link.replace_self(Text("dtype"))
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", _leave_words)
     app.connect("doctree-read", _mark_tables)
     app.connect("missing-reference", _find_by_last_name)
