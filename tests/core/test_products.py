@@ -173,6 +173,10 @@ def factors_of_a_power(k: int, more: int) -> list[int]:
             below = math.prod(v for e, v in values.items() if d % e == 0)
             values[d] = (2**d - 1) // below
     wanted = [v for d, v in values.items() if (k % d == 0) == (more < 0)]
+    if more > 0 and k % 4 == 2:  # Aurifeuille's two factors
+        half = k // 2
+        two = [2**half + sign * 2 ** (half // 2 + 1) + 1 for sign in (1, -1)]
+        wanted = [math.gcd(v, part) for v in wanted for part in two]
     assert math.prod(wanted) == 2**k + more
     return wanted
 
@@ -212,6 +216,17 @@ def test_ties_and_what_lies_next_to_them_are_told_apart(
                 ones[1, 7 : 7 + len(near)] = near
                 assert_product(ones, 1, configurations=CONFIGURATIONS[::5])
                 assert_product(ones.T, 0, configurations=CONFIGURATIONS[::5])
+
+
+def test_long_products_next_to_ties_are_told_apart() -> None:
+    # Their errors add up to more than what rounding allows for besides the bound.
+    for a, b in halves_of_ties(53):
+        for more in (-1, 1):
+            factors = np.array(factors_of_a_power(210, more), np.float64)
+            x = np.append(np.tile(factors, 500), [a, b])
+            assert_product(x, configurations=CONFIGURATIONS[::4])
+            few = np.stack([x[-402:], x[:402]])
+            assert_product(few.T, 0, configurations=CONFIGURATIONS[::4])
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
