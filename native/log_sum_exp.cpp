@@ -171,21 +171,21 @@ class Call {
     const bool plain = precision == Precision::plain;
     const auto kernel = plain ? kernels_.plain : kernels_.twofold;
     const double share = plain ? kPlainExponential : kTwofoldExponential;
-    for_each_stretch(
-        reduced, input, n, memory, [&](std::int64_t i, const std::byte* data, std::int64_t n) {
-          Sum& sum = sums[i];
-          const double greatest = kernels_.greatest(data, n);
-          sum.is_nan |= greatest != greatest;
-          sum.is_infinite |= greatest == kInfinite;
-          if (sum.is_nan || sum.is_infinite || greatest == -kInfinite) return;
-          if (!sum.any) {
-            sum.any = true;
-            sum.shift = greatest;
-          } else if (greatest > sum.shift + kMostExponent) {
-            shift(sum, greatest);
-          }
-          add(sum, kernel, share, data, n, sum.shift);
-        });
+    for_each_stretch(reduced, input, n, memory,
+                     [&](std::int64_t i, const std::byte* data, std::int64_t n) {
+                       Sum& sum = sums[i];
+                       const double greatest = kernels_.greatest(data, n);
+                       sum.is_nan |= greatest != greatest;
+                       sum.is_infinite |= greatest == kInfinite;
+                       if (sum.is_nan || sum.is_infinite || greatest == -kInfinite) return;
+                       if (!sum.any) {
+                         sum.any = true;
+                         sum.shift = greatest;
+                       } else if (greatest > sum.shift + kMostExponent) {
+                         shift(sum, greatest);
+                       }
+                       add(sum, kernel, share, data, n, sum.shift);
+                     });
   }
 
   template <class Kernel>
@@ -365,8 +365,7 @@ class Call {
     if (finite == 1) return round(greatest);
     return log_of_exponentials(greatest, output_, [&](auto f) {
       visit([&](const Scaled& x, double near) {
-        f(x, format.is_float ? near_greatest - near
-                             : static_cast<double>(greatest.m - x.m));
+        f(x, format.is_float ? near_greatest - near : static_cast<double>(greatest.m - x.m));
       });
     });
   }

@@ -74,7 +74,8 @@ inline constexpr TwoNumbers kLogs[] = {
     {-0x1.4618bc21c5ec2p-2, -0x1.f42decdeccf1dp-56},
     {-0x1.51aad872df82dp-2, -0x1.3927ac19f55e3p-59},
     {-0x1.5d1bdbf5809cap-2, -0x1.4236383dc7fe1p-56},
-    {-0x1.686c81e9b14afp-2, 0x1.ddea0f7f58e3dp-57},};
+    {-0x1.686c81e9b14afp-2, 0x1.ddea0f7f58e3dp-57},
+};
 
 // s = a + b, of which r is what was rounded off.
 inline double add_exactly(double a, double b, double& r) {

@@ -62,7 +62,8 @@ Interval spread_of(const Interval& values, const Interval& squares, std::int64_t
   const Interval rest = difference_of(squares, mean, squares.s + mean.s);
   const bool usual = (std::abs(values.s) < 0x1p450) & (squares.s > 0x1p-800) &
                      (squares.s < 0x1p900) & (rest.s >= kLeastDecidable) &
-                     (rest.width < rest.s) & (divisor > 0) & (divisor <= kMostDdof) & (terms <= kMostDdof);
+                     (rest.width < rest.s) & (divisor > 0) & (divisor <= kMostDdof) &
+                     (terms <= kMostDdof);
   Interval spread = Mean::of(rest, divisor);
   if (is_deviation) spread = Root::of(spread, terms);
   spread.width = usual ? spread.width : HUGE_VAL;
@@ -272,8 +273,7 @@ void Moments::decide(bool near, std::int64_t begin, std::int64_t end, const Term
     } else {
       spread(std::false_type());
     }
-    rounder_.function(Finish::none, {hi, lo, bound, nullptr}, {1, nullptr}, few, results,
-                      open);
+    rounder_.function(Finish::none, {hi, lo, bound, nullptr}, {1, nullptr}, few, results, open);
     for (std::int64_t i = 0; i < few; ++i) {
       std::uint64_t bits = output_format_.quiet_nan();
       if (!open[i]) {

@@ -6,7 +6,7 @@ namespace halfulp {
 enum class Operation { sum, max, min, product, exponentials };
 
 inline constexpr const char* kOperationNames[] = {"sum", "max", "min", "product",
-                                                   "exponentials"};
+                                                  "exponentials"};
 
 constexpr const char* name_of(Operation operation) {
   return kOperationNames[static_cast<int>(operation)];

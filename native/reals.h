@@ -100,8 +100,7 @@ struct Real {
     for (int i = 0; i <= a_top; ++i) {
       std::uint64_t carry = 0;
       for (int j = 0; j <= b_top; ++j) {
-        const uint128 digit =
-            uint128{a.digits[i]} * b.digits[j] + product[i + j] + carry;
+        const uint128 digit = uint128{a.digits[i]} * b.digits[j] + product[i + j] + carry;
         product[i + j] = static_cast<std::uint64_t>(digit);
         carry = static_cast<std::uint64_t>(digit >> 64);
       }

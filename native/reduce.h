@@ -44,7 +44,7 @@ struct Request {
   const std::byte* sums_before = nullptr;
   // If results are of this kind, the term is the square, and the finish divides by terms.
   Spread spread = Spread::none;
-  std::int64_t ddof = 0;  // how many terms fewer a variance is divided by, at most kMostDdof
+  std::int64_t ddof = 0;   // how many terms fewer a variance is divided by, at most kMostDdof
   Watch* watch = nullptr;  // what may end the call early, if anything
 };
 

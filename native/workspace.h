@@ -51,8 +51,8 @@ class Workspace {
     const std::int64_t pack = needs.packed ? kPackBytes : 0;
     const std::int64_t size =
         pack + lanes + needs.part_bytes + n * (needs.adds ? kExactBytes : kBytes) +
-        (needs.counts ? n * kCountBytes : 0) +
-        (needs.squares ? n * kSquareBytes : 0) + (both ? exact * kExactBytes : 0);
+        (needs.counts ? n * kCountBytes : 0) + (needs.squares ? n * kSquareBytes : 0) +
+        (both ? exact * kExactBytes : 0);
     if (room && size <= static_cast<std::int64_t>(sizeof room->bytes)) {
       packed_ = room->bytes;
     } else {

@@ -95,8 +95,8 @@ void put_in_order(V (&two)[2]) {
     two[0] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
     two[1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
   } else {
-    two[0] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
-                                     23);
+    two[0] =
+        __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     two[1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
                                      15, 31);
   }
@@ -128,8 +128,8 @@ struct SumColumnsNarrow {
   static void add(Narrow* lanes, bool fresh, std::size_t rows, Get get) {
     constexpr std::uint16_t kZeros[kColumns] = {};
     Narrow sum[2];
-    add_tree<kRowsPerPass>(
-        sum, 0, [&](std::size_t row) { return row < rows ? get(row) : kZeros; });
+    add_tree<kRowsPerPass>(sum, 0,
+                           [&](std::size_t row) { return row < rows ? get(row) : kZeros; });
     for (std::size_t i = 0; i < 2; ++i) lanes[i] = fresh ? sum[i] : lanes[i] + sum[i];
   }
 

@@ -16,15 +16,9 @@ namespace {
 
 // A polynomial near e^r for |r| <= 0.3466, made by tests/native/make_coefficients.py.
 constexpr double kExponential[] = {
-    0x1.0000000000000p+0,
-    0x1.ffffffffd3852p-1,
-    0x1.fffffffff71b9p-2,
-    0x1.555555a276f61p-3,
-    0x1.555555742c758p-5,
-    0x1.111080a2be539p-7,
-    0x1.6c164deb3edc9p-10,
-    0x1.a1aa8ebb09119p-13,
-    0x1.a15a5c1c9c231p-16,
+    0x1.0000000000000p+0,  0x1.ffffffffd3852p-1,  0x1.fffffffff71b9p-2,
+    0x1.555555a276f61p-3,  0x1.555555742c758p-5,  0x1.111080a2be539p-7,
+    0x1.6c164deb3edc9p-10, 0x1.a1aa8ebb09119p-13, 0x1.a15a5c1c9c231p-16,
 };
 
 constexpr double kInverseOfLog2 = 0x1.71547652b82fep0;
@@ -256,8 +250,7 @@ double greatest_element(const std::byte* data, std::size_t n) {
   }
   std::uint64_t any_nan = 0;
   for (const std::uint64_t each : nan) any_nan |= each;
-  return any_nan != 0 ? std::numeric_limits<double>::quiet_NaN()
-                      : static_cast<double>(most[0]);
+  return any_nan != 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(most[0]);
 }
 
 }  // namespace

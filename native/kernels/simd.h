@@ -114,8 +114,8 @@ inline V size_of(V x) {
   return (V)((typename Bits::Integers)x & std::numeric_limits<typename Bits::Integer>::max());
 }
 
-// kNarrowWidth elements of a half type in binary32, exactly; `sizes` lose their signs, before or
-// after, as is quicker.
+// kNarrowWidth elements of a half type in binary32, exactly; `sizes` lose their signs, before
+// or after, as is quicker.
 template <Type type, bool sizes = false>
 inline Narrow load_narrow(const std::uint16_t* x) {
 #if defined(__AVX512F__)

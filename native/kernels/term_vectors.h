@@ -178,9 +178,7 @@ struct NarrowTerms : TermVectors<term> {
     load_two_narrow<type, term == Term::magnitude>(x, two);
   }
 
-  static Narrow of(Narrow x) {
-    return term == Term::magnitude ? x : TermVectors<term>::of(x);
-  }
+  static Narrow of(Narrow x) { return term == Term::magnitude ? x : TermVectors<term>::of(x); }
 
   // As a product with 1, which runs on other units than the conversions of float16.
   static Narrow add(Narrow x, Narrow sum) {
