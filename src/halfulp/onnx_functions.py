@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp import _core
 from halfulp.arrays import as_array, is_dask_array
-from halfulp.element_types import element_type
+from halfulp.element_types import BY_CODE, data_type, element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.numpy_face import NO_DASK, reduce_lazily
@@ -21,7 +21,9 @@ from halfulp.reductions import (
     L2,
     LOG_SUM,
     LOG_SUM_EXP,
+    MAX,
     MEAN,
+    MIN,
     PROD,
     SUM,
     SUM_SQUARE,
@@ -36,6 +38,8 @@ from halfulp.spec.rules import (
 )
 
 NO_LAZY = "data is a Dask array; allowed: arrays of other kinds, for logarithms"
+# Small types that maxima and minima take besides the eight.
+_SMALL = ("int8", "uint8", "bool")
 _AXES = "a sequence of int or a 1-D array of int64"
 
 
@@ -401,6 +405,95 @@ def reduce_log_sum_exp(
     return reduce_as_onnx(LOG_SUM_EXP, data, axes, keepdims, noop_with_empty_axes)
 
 
+@with_shortcut("onnx", MAX)
+def reduce_max(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceMax, version 20.
+
+    Parameters
+    ----------
+    data : array_like
+        As for `reduce_sum`, and of dtype int8, uint8 or bool.
+    axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The greatest element. Any NaN, wherever it stands, gives the canonical quiet NaN;
+    -0 is below +0. The greatest of nothing is -inf, of integers their least number and
+    of bool False.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_max(np.float32([[1, np.nan, 2], [-0.0, 0.0, -1]]), [1])
+    array([[nan],
+           [ 0.]], dtype=float32)
+    >>> halfulp.reduce_max(np.zeros((0, 2), np.int8), [0], keepdims=0)
+    array([-128, -128], dtype=int8)
+    """
+    return reduce_as_onnx(MAX, data, axes, keepdims, noop_with_empty_axes, split_every)
+
+
+@with_shortcut("onnx", MIN)
+def reduce_min(
+    data: Any,
+    axes: Any = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+    split_every: int | dict[int, int] | None = None,
+) -> Any:
+    """ONNX's ReduceMin, version 20.
+
+    Parameters
+    ----------
+    data, axes, keepdims, noop_with_empty_axes, split_every
+        As for `reduce_max`.
+
+    Returns
+    -------
+    numpy.ndarray or array of the library of `data`
+        Of the element type of `data`, new and C-contiguous.
+
+    Raises
+    ------
+    UnsupportedTypeError, AxesError, ArgumentError
+        Before any work, if an argument is not allowed.
+
+    Notes
+    -----
+    The least element, with NaN and zeros as in `reduce_max`. The least of nothing is inf,
+    of integers their greatest number and of bool True.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import halfulp
+    >>> halfulp.reduce_min(np.float32([[1, -5, 2], [-0.0, 0.0, 1]]), [1])
+    array([[-5.],
+           [-0.]], dtype=float32)
+    """
+    return reduce_as_onnx(MIN, data, axes, keepdims, noop_with_empty_axes, split_every)
+
+
 def reduce_as_onnx(
     row: Reduction,
     data: Any,
@@ -428,7 +521,9 @@ def reduce_as_onnx(
             return reduce_as_onnx(row, inner, axes, 0, noop, split_every)
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
-    kind = element_type(array.dtype, "data has dtype")
+    kind = data_type(array.dtype, "data has dtype")
+    if kind.code not in BY_CODE and not (row.gives_elements and kind.name in _SMALL):
+        kind = element_type(array.dtype, "data has dtype")  # tells what is allowed
     if lazy and row.finish == "log":
         raise UnsupportedTypeError(NO_LAZY)
     if lazy:

@@ -349,3 +349,39 @@ def test_lazy_arrays_give_the_same(function: Callable[..., Any]) -> None:
     for arguments in ({"initial": 1}, {"where": True, "out": np.zeros(())}):
         with pytest.raises(HalfulpError):
             function(lazy, **arguments)
+
+
+ONNX = {halfulp.max: halfulp.reduce_max, halfulp.min: halfulp.reduce_min}
+# What the operators take, from version 20 on.
+ONNX_TYPES = [*FLOATS, *INTEGERS, *map(np.dtype, ("int8", "uint8", "bool"))]
+
+
+@by_function
+@pytest.mark.parametrize("dtype", ONNX_TYPES, ids=str)
+def test_operators_give_the_same_and_know_empty_sets(
+    function: Callable[..., Any], dtype: np.dtype[Any]
+) -> None:
+    rng = np.random.default_rng(9)
+    reduce = ONNX[function]
+    x = any_bits(rng, dtype, (4, 9))
+    assert_same_bits(reduce(x, [1, -1]), wanted(function, x, 1).reshape(4, 1))
+    assert_same_bits(reduce(x, keepdims=0), wanted(function, x))
+    alone = wanted(function, x[..., None], 2)
+    assert_same_bits(reduce(x, [], noop_with_empty_axes=1), alone)
+    is_max = function is halfulp.max
+    if dtype.kind == "b":
+        none: Any = not is_max
+    elif dtype in FLOATS:
+        none = -np.inf if is_max else np.inf
+    else:
+        none = np.iinfo(dtype).min if is_max else np.iinfo(dtype).max
+    empty = np.zeros((0, 2), dtype)
+    assert_same_bits(reduce(empty, [0]), np.full((1, 2), none, dtype))
+    assert_same_bits(reduce(empty, [1]), np.zeros((0, 1), dtype))
+
+
+@by_function
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "complex64"])
+def test_operators_take_no_other_types(function: Callable[..., Any], dtype: str) -> None:
+    with pytest.raises(HalfulpError, match=f"data has dtype {dtype}; allowed: "):
+        ONNX[function](np.ones(3, dtype))
