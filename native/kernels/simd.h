@@ -205,15 +205,7 @@ inline Vector load(const Bits<type>* x) {
     std::memcpy(&v, x, sizeof v);
     return v;
   } else if constexpr (type == Type::float32) {
-#if defined(__AVX512F__)
-    return (Vector)_mm512_cvtps_pd(_mm256_loadu_ps(reinterpret_cast<const float*>(x)));
-#elif defined(__AVX2__)
-    return (Vector)_mm256_cvtps_pd(_mm_loadu_ps(reinterpret_cast<const float*>(x)));
-#else
-    HalfNarrow half;
-    std::memcpy(&half, x, sizeof half);
-    return widen(half);
-#endif
+    return widen(load_vector<HalfNarrow>(x));
   } else {
 #if defined(__AVX512F__)
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));

@@ -179,7 +179,8 @@ def main() -> None:
         write_squares(file, rng)
         for term in TERMS:
             for finish in FINISHES:
-                if (term, finish) != ("value", "root"):  # of what may be below 0
+                # Of what may be below 0 there is no root; a logarithm is no midpoint's.
+                if finish != "log" and (term, finish) != ("value", "root"):
                     write_finished(file, rng, term, finish)
                     write_known(file, rng, term, finish)
         write_signed(file, rng)

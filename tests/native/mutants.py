@@ -426,7 +426,8 @@ MUTANTS = [
       "parts of whole sums of integers are joined modulo 2^127"),
     M("pack.h", "return byte != 0;", "return byte;", "true is another number than 1"),
     # Masks.
-    M("pack.h", "x &= static_cast<T>(says ^ none);", "", "what does not count counts"),
+    M("pack.h", "((x ^ other) & (says ^ none))", "(x ^ other)",
+      "what does not count counts"),
     M("pack.h", "} else if ((*says != std::byte{0}) != counts) {", "} else if (false) {",
       "what does not count counts where a row is of one kind"),
     M("pack.h", "mask[j * stride] == std::byte{0} ? 0",
