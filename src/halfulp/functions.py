@@ -511,7 +511,7 @@ def prod(
     --------
     >>> import numpy as np
     >>> import halfulp
-    >>> x = np.float64([1e-200, 1e-200, 1e200, 1e200])
+    >>> x = np.float64([2.0**-700, 2.0**-700, 2.0**700, 2.0**700])
     >>> halfulp.prod(x), np.prod(x)
     (np.float64(1.0), np.float64(0.0))
     >>> halfulp.prod(np.array([[1, 2], [3, 4]]), axis=1)

@@ -40,7 +40,7 @@ def data(
 
 
 def finishes(term: Term) -> list[Finish]:
-    return [f for f in FINISHES if (term, f) != ("value", "root")]
+    return [f for f in FINISHES if f != "log" and (term, f) != ("value", "root")]
 
 
 @by_type
