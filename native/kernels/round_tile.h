@@ -205,7 +205,8 @@ inline ResultsOf<type> round_both_ends(Sums sum, Vector count, Vector inverse, B
     width += size * 0x1p-100;
     const Vector low = s + (value.t - width);
     const Vector high = s + (value.t + width);
-    const Mask same = (Mask)(low == high) & (Mask)(size >= kLeastDecidable);
+    // The root of a sum that is too small for its width may be large.
+    const Mask same = (Mask)(low == high) & (Mask)(size >= kLeastDecidable) & usual;
     decided = __builtin_convertvector(same, Bytes);
     return high;
   } else {

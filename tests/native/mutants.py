@@ -563,6 +563,9 @@ MUTANTS = [
       survives="2^32 terms take minutes"),
     M("results.h", "format_.is_signed && digits[2] >> 63 != 0;", "false;",
       "a checked sum below 0 never fits"),
+    M("kernels/round_tile.h", "(Mask)(size >= kLeastDecidable) & usual;",
+      "(Mask)(size >= kLeastDecidable);",
+      "roots of sums whose widths underflow are guessed"),
     # Variances.
     M("moments.cpp", "a.width + b.width + size * 0x1p-99 + 0x1p-1000", "0.0",
       "what is left of sums of squares is taken for exact"),
