@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp import _core
 from halfulp.arrays import as_array, is_dask_array
-from halfulp.element_types import BY_CODE, data_type, element_type
+from halfulp.element_types import data_type, element_type
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.numpy_face import NO_DASK, reduce_lazily
@@ -521,9 +521,8 @@ def reduce_as_onnx(
             return reduce_as_onnx(row, inner, axes, 0, noop, split_every)
 
         return sum_with_labels(data, "data", normal, keep, sum_of)
-    kind = data_type(array.dtype, "data has dtype")
-    if kind.code not in BY_CODE and not (row.gives_elements and kind.name in _SMALL):
-        kind = element_type(array.dtype, "data has dtype")  # tells what is allowed
+    takes_small = row.gives_elements and array.dtype.name in _SMALL
+    kind = (data_type if takes_small else element_type)(array.dtype, "data has dtype")
     if lazy and row.finish == "log":
         raise UnsupportedTypeError(NO_LAZY)
     if lazy:

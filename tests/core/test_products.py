@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import dask.array
-import gmpy2
 import ml_dtypes
 import numpy as np
 import pytest
@@ -348,6 +347,7 @@ def test_what_does_not_count_is_as_if_it_were_one(
 
 
 def test_mpfr_gives_the_same(rng: np.random.Generator) -> None:
+    gmpy2 = pytest.importorskip("gmpy2")
     with gmpy2.context(gmpy2.ieee(64), precision=53) as ieee:
         exact = gmpy2.context(precision=64 * 53, emax=10**8, emin=-(10**8))
         for _ in range(300):
