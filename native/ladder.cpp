@@ -93,14 +93,7 @@ void Ladder::climb(Place input, std::byte* output, std::int64_t n, Workspace& wo
       }
     }
   }
-  const std::int64_t bytes = output_format_.bytes;
-  if (kept_.output == bytes) {
-    std::memcpy(output, results, n * bytes);
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::memcpy(output + i * kept_.output, results + i * bytes, bytes);
-    }
-  }
+  store_results(output, kept_.output, results, output_format_.bytes, n);
 }
 
 Terms Ladder::count(Place input, std::int64_t n, Workspace& workspace) const {
@@ -293,8 +286,8 @@ void Ladder::round_exact(const std::uint64_t* digits, int size, std::int64_t fro
     if (open[i] != kOpen) continue;
     const std::uint64_t* const own = digits + i * size;
     if (request_.checked) check(own, size, terms[i], from + i);
-    set_result(workspace, from + i, results_.of_exact_sum(input_format_, own, size, terms[i]));
-    open[i] = false;
+    workspace.set_result(from + i, results_.of_exact_sum(input_format_, own, size, terms[i]),
+                         output_format_.bytes);
   }
 }
 
@@ -323,8 +316,7 @@ void Ladder::decide(Method method, bool measured, std::int64_t begin, std::int64
     const double unit = measured ? power_of(workspace.units.hi[i], degree) : 0;
     if (results_.decide(sums.hi[i], sums.lo[i], sums.bound[i], terms_of(workspace)[i],
                         infinite_is_final, unit >= 0x1p-1000 ? unit : 0, &bits)) {
-      set_result(workspace, i, bits);
-      workspace.open[i] = false;
+      workspace.set_result(i, bits, output_format_.bytes);
     }
   }
 }
@@ -370,30 +362,12 @@ bool Ladder::residues_are_sums(std::int64_t memory_bytes) const {
   return room > 0 && terms_ < std::int64_t{1} << std::min<std::int64_t>(room, 62);
 }
 
-// Calls f(from, to) for stretches of begin..end that hold all open outputs.
 template <class F>
 void Ladder::for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
                            F f) const {
   const std::int64_t gap =
       by_rows_ ? 1 + kNearElements / std::max<std::int64_t>(terms_, 1) : kNearColumns;
-  for (std::int64_t i = begin; i < end;) {
-    const void* found = std::memchr(workspace.open + i, kOpen, end - i);
-    if (!found) return;
-    i = static_cast<const std::uint8_t*>(found) - workspace.open;
-    std::int64_t last = i;
-    for (std::int64_t j = i; j < end && j <= last + gap; ++j) {
-      if (workspace.open[j] == kOpen) last = j;
-    }
-    f(i, last + 1);
-    i = last + 1;
-  }
-}
-
-void Ladder::set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const {
-  // The low bytes of a little-endian integer come first.
-  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-  auto* results = reinterpret_cast<std::byte*>(workspace.results);
-  std::memcpy(results + i * output_format_.bytes, &bits, output_format_.bytes);
+  workspace.for_each_open(begin, end, gap, f);
 }
 
 }  // namespace halfulp

@@ -63,7 +63,6 @@ class Ladder {
   template <class F>
   void for_each_open(const Workspace& workspace, std::int64_t begin, std::int64_t end,
                      F f) const;
-  void set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const;
 
   const Request& request_;
   const Loop& kept_;

@@ -202,13 +202,7 @@ class Call {
         keys[i] = std::byte{keys[i] != std::byte{0}};
       }
     }
-    if (kept_.output == bytes_) {
-      std::memcpy(output, keys, tile.outputs * bytes_);
-    } else {
-      for (std::int64_t i = 0; i < tile.outputs; ++i) {
-        std::memcpy(output + i * kept_.output, keys + i * bytes_, bytes_);
-      }
-    }
+    store_results(output, kept_.output, keys, bytes_, tile.outputs);
   }
 
   void write_sizes(const Tile& tile, const std::byte* keys, std::byte* output) const {

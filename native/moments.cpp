@@ -52,6 +52,14 @@ Interval difference_of(const Interval& a, const Interval& b, double size) {
   return {s, t, a.width + b.width + size * 0x1p-99 + 0x1p-1000};
 }
 
+// Encloses n sums of integers, of `size` digits each.
+void enclose_all(const SumFormat& sum, const std::uint64_t* digits, int size, std::int64_t n,
+                 const Enclosures& into) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    enclose(sum, digits + i * size, size, into.hi[i], into.lo[i], into.bound[i]);
+  }
+}
+
 // The variance of so many terms, from intervals of the sums of their values and squares: of
 // infinite width where numbers could overflow, underflow by more than the width has, or be too
 // many for means, and where it may be 0. Without branches, so that some are had at once.
@@ -187,27 +195,20 @@ void Moments::climb(Place input, std::byte* output, std::int64_t n,
   std::fill_n(workspace.open, n, std::uint8_t{kOpen});
   for (int i = 0; i < methods_.count; ++i) {
     const Method method = methods_.method[i];
-    for_each_open(workspace, n, [&](std::int64_t begin, std::int64_t end) {
+    workspace.for_each_open(0, n, kNear, [&](std::int64_t begin, std::int64_t end) {
       sum(method, input, begin, end, workspace);
       decide(method == Method::plain, begin, end, terms, workspace);
     });
   }
   for (std::int64_t i = 0; i < n; ++i) {
     if (terms[i] > std::max<std::int64_t>(0, request_.ddof)) continue;
-    set_result(workspace, i, output_format_.quiet_nan());
+    workspace.set_result(i, output_format_.quiet_nan(), output_format_.bytes);
   }
-  for_each_open(workspace, n, [&](std::int64_t begin, std::int64_t end) {
+  workspace.for_each_open(0, n, kNear, [&](std::int64_t begin, std::int64_t end) {
     resolve(input, begin, end, terms, workspace);
   });
-  const std::int64_t bytes = output_format_.bytes;
-  const auto* const results = reinterpret_cast<const std::byte*>(workspace.results);
-  if (kept_.output == bytes) {
-    std::memcpy(output, results, n * bytes);
-    return;
-  }
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::memcpy(output + i * kept_.output, results + i * bytes, bytes);
-  }
+  store_results(output, kept_.output, reinterpret_cast<const std::byte*>(workspace.results),
+                output_format_.bytes, n);
 }
 
 // Encloses the sums of outputs begin..end.
@@ -218,15 +219,9 @@ void Moments::sum(Method method, Place input, std::int64_t begin, std::int64_t e
     const Enclosures& into = sums == &values_ ? workspace.sums : workspace.squares;
     sums->sum(method, first, end - begin, into + begin, workspace);
     if (method != Method::residue) continue;
-    const bool is_signed = sums == &values_ && input_format_.is_signed;
-    for (std::int64_t i = begin; i < end; ++i) {
-      // Both halves are numbers of binary64.
-      const std::uint64_t residue = into.residue[i];
-      const auto high = static_cast<std::int64_t>(residue) >> 32;
-      into.hi[i] = 0x1p32 * static_cast<double>(is_signed ? high : high & 0xffffffff);
-      into.lo[i] = static_cast<double>(static_cast<std::int64_t>(residue & 0xffffffff));
-      into.bound[i] = 0;
-    }
+    const Term term = sums == &values_ ? Term::value : Term::square;
+    enclose_all(sum_format(term, input_format_), into.residue + begin, 1, end - begin,
+                into + begin);
   }
 }
 
@@ -281,7 +276,7 @@ void Moments::decide(bool near, std::int64_t begin, std::int64_t end, const Term
       } else if (request_.input_type == Type::float64 || std::isfinite(squares.hi[i])) {
         continue;  // terms of other types are not infinite together
       }
-      set_result(workspace, from + i, bits);
+      workspace.set_result(from + i, bits, bytes);
     }
   }
 }
@@ -305,47 +300,20 @@ void Moments::resolve(Place input, std::int64_t begin, std::int64_t end, const T
     add(exact_values_, values, of_values);
     add(exact_squares_, squares, of_squares);
     if (!input_format_.is_float) {
-      const auto close = [&](Term term, const std::uint64_t* digits, int size,
-                             const Enclosures& into) {
-        const SumFormat sum = sum_format(term, input_format_);
-        for (std::int64_t i = 0; i < n; ++i) {
-          halfulp::enclose(sum, digits + i * size, size, into.hi[i], into.lo[i], into.bound[i]);
-        }
-      };
-      close(Term::value, values, of_values, workspace.sums + from);
-      close(Term::square, squares, of_squares, workspace.squares + from);
+      enclose_all(sum_format(Term::value, input_format_), values, of_values, n,
+                  workspace.sums + from);
+      enclose_all(sum_format(Term::square, input_format_), squares, of_squares, n,
+                  workspace.squares + from);
       decide(false, from, from + n, terms, workspace);
     }
     for (std::int64_t i = 0; i < n; ++i) {
       if (!workspace.open[from + i]) continue;
-      set_result(workspace, from + i,
-                 spread_of_exact_sums(input_format_, output_format_, request_.spread,
-                                      request_.ddof, values + i * of_values,
-                                      squares + i * of_squares, terms[from + i]));
+      const std::uint64_t bits = spread_of_exact_sums(
+          input_format_, output_format_, request_.spread, request_.ddof, values + i * of_values,
+          squares + i * of_squares, terms[from + i]);
+      workspace.set_result(from + i, bits, output_format_.bytes);
     }
   }
-}
-
-// Calls f(from, to) for stretches of the n outputs that hold all open ones.
-template <class F>
-void Moments::for_each_open(const Workspace& workspace, std::int64_t n, F f) const {
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (!workspace.open[i]) continue;
-    std::int64_t last = i;
-    for (std::int64_t j = i; j < n && j <= last + kNear; ++j) {
-      if (workspace.open[j]) last = j;
-    }
-    f(i, last + 1);
-    i = last;
-  }
-}
-
-void Moments::set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const {
-  // The low bytes of a little-endian integer come first.
-  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-  auto* const results = reinterpret_cast<std::byte*>(workspace.results);
-  std::memcpy(results + i * output_format_.bytes, &bits, output_format_.bytes);
-  workspace.open[i] = false;
 }
 
 }  // namespace halfulp

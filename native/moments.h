@@ -50,9 +50,6 @@ class Moments {
               Workspace& workspace) const;
   void resolve(Place input, std::int64_t begin, std::int64_t end, const Terms& terms,
                Workspace& workspace) const;
-  template <class F>
-  void for_each_open(const Workspace& workspace, std::int64_t n, F f) const;
-  void set_result(Workspace& workspace, std::int64_t i, std::uint64_t bits) const;
 
   const Request& request_;
   const Loop& kept_;

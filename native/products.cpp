@@ -143,14 +143,7 @@ class Products {
         }
       }
     }
-    std::byte* const output = request_.output + tile.output;
-    if (kept_.output == bytes) {
-      std::memcpy(output, results, n * bytes);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) {
-        std::memcpy(output + i * kept_.output, results + i * bytes, bytes);
-      }
-    }
+    store_results(request_.output + tile.output, kept_.output, results, bytes, n);
   }
 
   // Rounds the products of a tile that are easy and not near the ends of binary64's range;

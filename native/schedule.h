@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 
 #include "modes.h"
@@ -23,6 +24,18 @@ struct Tile {
   std::ptrdiff_t output;
   std::int64_t outputs;
 };
+
+// Copies n results, side by side, to outputs `stride` bytes apart.
+inline void store_results(std::byte* output, std::ptrdiff_t stride, const std::byte* results,
+                          std::int64_t bytes, std::int64_t n) {
+  if (stride == bytes) {
+    std::memcpy(output, results, n * bytes);
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::memcpy(output + i * stride, results + i * bytes, bytes);
+  }
+}
 
 // A share of the terms of each output of a tile.
 struct Part {

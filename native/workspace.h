@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -109,6 +110,31 @@ class Workspace {
   // Most of what a column takes that is summed exactly, besides its sum.
   static constexpr std::int64_t bytes_per_exact_column() {
     return kExactBytes + static_cast<std::int64_t>(kExactLaneBytes);
+  }
+
+  // Sets result i of so many bytes, the low ones of `bits`, and takes it for decided.
+  void set_result(std::int64_t i, std::uint64_t bits, std::int64_t bytes) {
+    // The low bytes of a little-endian integer come first.
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    std::memcpy(reinterpret_cast<std::byte*>(results) + i * bytes, &bits, bytes);
+    open[i] = false;
+  }
+
+  // Calls f(from, to) for stretches of begin..end that hold all open outputs, those together
+  // that are at most `gap` apart.
+  template <class F>
+  void for_each_open(std::int64_t begin, std::int64_t end, std::int64_t gap, F f) const {
+    for (std::int64_t i = begin; i < end;) {
+      const void* found = std::memchr(open + i, kOpen, end - i);
+      if (!found) return;
+      i = static_cast<const std::uint8_t*>(found) - open;
+      std::int64_t last = i;
+      for (std::int64_t j = i; j < end && j <= last + gap; ++j) {
+        if (open[j] == kOpen) last = j;
+      }
+      f(i, last + 1);
+      i = last + 1;
+    }
   }
 
   void* scratch() { return scratch_; }           // of a kernel

@@ -89,6 +89,22 @@ def packed(
     return head + struct.pack("<I", zlib.crc32(rest, zlib.crc32(head))) + rest
 
 
+def view_of(data: Any) -> memoryview:
+    """Return what is given as bytes as a view of them.
+
+    Raises
+    ------
+    ArgumentError
+        If it is nothing of the kind.
+    """
+    try:
+        return memoryview(data).cast("B")
+    except (TypeError, ValueError, BufferError) as error:
+        raise ArgumentError(
+            f"data is no C-contiguous bytes: {shown(error, str)}"
+        ) from error
+
+
 def unpacked(data: Any) -> tuple[Term, ElementType, tuple[int, ...], Array]:
     """Return term, element type, shape and sums that `packed` gave these bytes.
 
@@ -97,12 +113,7 @@ def unpacked(data: Any) -> tuple[Term, ElementType, tuple[int, ...], Array]:
     ArgumentError
         If these are no such bytes, of another version, cut off or damaged.
     """
-    try:
-        view = memoryview(data).cast("B")
-    except (TypeError, ValueError, BufferError) as error:
-        raise ArgumentError(
-            f"data is no C-contiguous bytes: {shown(error, str)}"
-        ) from error
+    view = view_of(data)
     if len(view) < _HEAD.size:
         raise ArgumentError(
             f"an exact sum of {len(view)} bytes; allowed: {_HEAD.size} or more"

@@ -1,7 +1,7 @@
 """Exact moments that grow by arrays and merge: sums of values and of squares at once.
 
-May import arrays, element_types, errors, exact_sums, reductions, spec.rules and the
-native core only.
+May import arrays, element_types, errors, exact_bytes, exact_sums, reductions, spec.rules
+and the native core only.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from halfulp import _core
 from halfulp.element_types import element_type, result_type
 from halfulp.errors import ArgumentError, UnsupportedTypeError
+from halfulp.exact_bytes import view_of
 from halfulp.exact_sums import ExactSum
 from halfulp.reductions import result_of
 from halfulp.spec.rules import spread_of
@@ -381,10 +382,7 @@ np.float32(4.582576), np.float32(2.6457512))
         ArgumentError
             If these are no such bytes, of another version, cut off or damaged.
         """
-        try:
-            view = memoryview(data).cast("B")
-        except (TypeError, ValueError, BufferError) as error:
-            raise ArgumentError(f"data is no C-contiguous bytes: {error}") from error
+        view = view_of(data)
         if len(view) < _HEAD.size or bytes(view[: len(_MAGIC)]) != _MAGIC:
             raise ArgumentError(
                 f"the bytes of moments begin with {bytes(view[: len(_MAGIC)])!r}; "
