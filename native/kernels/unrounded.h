@@ -86,6 +86,15 @@ inline void add_unit(const Bits<type>* x, Vector* sums) {
   }
 }
 
+// Sums of upper and of lower parts of elements, of which many reach up into each other, as two
+// numbers that do not: an enclosure has room for more of these.
+template <Term term>
+inline Compensated<term> set_apart(Vector upper, Vector lower) {
+  Vector rest;
+  const Vector sum = two_sum(upper, lower, rest);
+  return {{}, sum, rest};
+}
+
 inline void make_zero(const Enclosures& enclosures, std::size_t count) {
   for (double* array : {enclosures.hi, enclosures.lo, enclosures.bound}) {
     for (std::size_t i = 0; i < count; ++i) array[i] = 0;

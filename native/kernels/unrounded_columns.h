@@ -160,8 +160,7 @@ class ColumnsUnrounded {
       Vector* const s =
           lanes_[j / Sum::kColumns].sums + j % Sum::kColumns / kWidth * Sum::kParts;
       const Vector lower = Sum::kParts == 2 ? s[1] : Vector{};
-      add_to_enclosures(enclosures_ + j, false, count, Compensated<term>{{}, s[0], lower},
-                        Vector{});
+      add_to_enclosures(enclosures_ + j, false, count, set_apart<term>(s[0], lower), Vector{});
       for (std::size_t i = 0; i < Sum::kParts; ++i) s[i] = Vector{};
     }
     Inexact::clear();

@@ -81,8 +81,8 @@ class SumRowsUnrounded {
     settle(joined.high);
     settle(joined.low);
     if (!Inexact::raised()) {
-      add_to_enclosures(enclosures, false, count,
-                        Compensated<term>{{}, joined.high, joined.low}, Vector{});
+      add_to_enclosures(enclosures, false, count, set_apart<term>(joined.high, joined.low),
+                        Vector{});
       return;
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -105,7 +105,9 @@ class SumRowsUnrounded {
   static void add_each(const Vector (&sums)[kSums], const Enclosures& enclosure) {
     Vector hi{}, lo{}, bound{};
     for (std::size_t j = 0; j < kSums; j += kParts) {
-      accumulate(hi, lo, bound, sums[j], kParts == 2 ? sums[j + 1] : Vector{}, Vector{});
+      const Vector lower = kParts == 2 ? sums[j + 1] : Vector{};
+      const Compensated<term> lane = set_apart<term>(sums[j], lower);
+      accumulate(hi, lo, bound, lane.s, lane.c, Vector{});
     }
     for (std::size_t i = 0; i < kWidth; ++i) {
       accumulate(*enclosure.hi, *enclosure.lo, *enclosure.bound, hi[i], lo[i], bound[i]);

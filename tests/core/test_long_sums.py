@@ -88,3 +88,19 @@ def test_data_that_never_fit_may_change_to_such_that_do(
     some = some_configurations(rng)
     assert_reduced(SUM, expected_of(SUM, x, 0), x, 0, some)
     assert_reduced(SUM, expected_of(SUM, x), x, None, some)
+
+
+def test_long_sums_that_cancel_to_nothing_or_to_one_unit(
+    rng: np.random.Generator,
+) -> None:
+    half = rng.standard_normal(150_000)
+    zero = np.concatenate((half, -half[::-1]))
+    units = {0.0: zero}
+    for steps in (-1, 1):
+        x = zero.copy()
+        x[:1] = from_bits(bits(x[:1]) + np.uint64(steps % 2**64), x.dtype)
+        units[x[0] + x[-1]] = x
+    for total, x in units.items():
+        for case, axis in ((x, 0), (np.tile(x[:, None], 9), 0)):
+            expected = np.full(case.shape[1:], total)[()]
+            assert_reduced(SUM, expected, case, axis, some_configurations(rng))
