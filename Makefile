@@ -41,7 +41,7 @@ AARCH64 := build/aarch64
 test-aarch64: .venv/test
 	mkdir -p $(AARCH64)
 	aarch64-linux-gnu-g++ -std=c++17 -O3 -ffp-contract=off -Wno-psabi -static -pthread \
-	  $(filter-out native/python/% native/onnxruntime/% %/target_avx2.cpp %/target_avx512.cpp,$(filter %.cpp,$(CPP))) \
+	  $(filter-out native/python/% native/onnxruntime/% native/torch/% %/target_avx2.cpp %/target_avx512.cpp,$(filter %.cpp,$(CPP))) \
 	  tests/native/run_cases.cpp -o $(AARCH64)/run_cases
 	$(BIN)/python tests/native/make_cases.py $(AARCH64)/cases
 	qemu-aarch64-static $(AARCH64)/run_cases $(AARCH64)/cases 1

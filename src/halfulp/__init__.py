@@ -1,7 +1,7 @@
 """Reductions along axes, correctly rounded: sums, means and norms, also as in ONNX.
 
-Public names only. ``halfulp.onnx`` and ``halfulp.onnxruntime`` are loaded when first
-used, so that ``import halfulp`` costs little more than ``import numpy``.
+Public names only. ``halfulp.onnx``, ``halfulp.onnxruntime`` and ``halfulp.torch`` are
+loaded when first used, so that ``import halfulp`` costs little more than NumPy's.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from halfulp.settings import (
 )
 
 if TYPE_CHECKING:
-    from halfulp import onnx, onnxruntime
+    from halfulp import onnx, onnxruntime, torch
 
 __version__ = "0.2.0"
 
@@ -103,6 +103,7 @@ __all__ = [
     "std",
     "sum",
     "sum_square",
+    "torch",
     "var",
     "vector_norm",
 ]
@@ -135,6 +136,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("onnx", "onnxruntime"):
+    if name in ("onnx", "onnxruntime", "torch"):
         return importlib.import_module(f"halfulp.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

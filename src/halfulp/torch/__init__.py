@@ -1,0 +1,39 @@
+"""Reductions of PyTorch's tensors, correctly rounded, with gradients.
+
+Public names only. Loaded when first used, and PyTorch with it. May import torch.functions
+and torch.library only.
+"""
+
+from __future__ import annotations
+
+from halfulp.torch.functions import (
+    amax,
+    amin,
+    logsumexp,
+    mean,
+    prod,
+    std,
+    sum,
+    sum_square,
+    var,
+    vector_norm,
+)
+from halfulp.torch.library import library_path
+
+__all__ = [
+    "amax",
+    "amin",
+    "library_path",
+    "logsumexp",
+    "mean",
+    "prod",
+    "std",
+    "sum",
+    "sum_square",
+    "var",
+    "vector_norm",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
