@@ -1,7 +1,8 @@
 """Reductions along axes, correctly rounded: sums, means and norms, also as in ONNX.
 
-Public names only. ``halfulp.onnx``, ``halfulp.onnxruntime`` and ``halfulp.torch`` are
-loaded when first used, so that ``import halfulp`` costs little more than NumPy's.
+Public names only, but that of ``halfulp.torch``, which needs PyTorch. It, ``halfulp.onnx``
+and ``halfulp.onnxruntime`` are loaded when first used, so that ``import halfulp`` costs
+little more than ``import numpy``.
 """
 
 from __future__ import annotations
@@ -103,7 +104,6 @@ __all__ = [
     "std",
     "sum",
     "sum_square",
-    "torch",
     "var",
     "vector_norm",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import doctest
-import importlib
+import importlib.util
 import pkgutil
 import re
 
@@ -15,6 +15,8 @@ MODULES = ["halfulp"] + [
     module.name
     for module in pkgutil.walk_packages(halfulp.__path__, "halfulp.")
     if not module.name.endswith(("._core", ".__main__"))
+    # Which need PyTorch.
+    and (importlib.util.find_spec("torch") or not module.name.startswith("halfulp.torch"))
 ]
 
 

@@ -27,6 +27,8 @@ ALLOWED = {
     "children.py": {"subprocess", "multiprocessing"},
     # Reads the memory of a result that onnxruntime holds.
     "onnxruntime.py": {"ctypes"},
+    # Asks the library whether PyTorch took it.
+    "torch/library.py": {"ctypes"},
     # Expressions of the table in bench/peers.py, which is what is timed.
     "bench/accuracy.py": {"eval"},
     "bench/measure.py": {"eval"},

@@ -74,7 +74,7 @@ def test_the_wheel_holds_all_that_an_installation_needs(
     wheel: Path, names: list[str]
 ) -> None:
     libraries = {PurePosixPath(n).name.partition(".")[0] for n in names if ".so" in n}
-    assert libraries == {"_core", "libhalfulp_onnxruntime"}
+    assert libraries == {"_core", "libhalfulp_onnxruntime", "libhalfulp_torch"}
     assert {"halfulp/_core.pyi", "halfulp/py.typed"} <= set(names)
     modules = {
         path.relative_to(ROOT / "src").as_posix() for path in ROOT.glob("src/**/*.py")
