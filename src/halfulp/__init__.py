@@ -1,8 +1,8 @@
 """Reductions along axes, correctly rounded: sums, means and norms, also as in ONNX.
 
-Public names only, but that of ``halfulp.torch``, which needs PyTorch. It, ``halfulp.onnx``
-and ``halfulp.onnxruntime`` are loaded when first used, so that ``import halfulp`` costs
-little more than ``import numpy``.
+Public names only. ``halfulp.onnx``, ``halfulp.onnxruntime`` and ``halfulp.torch`` are
+loaded when first used, so that ``import halfulp`` costs little more than importing NumPy.
+The last is not in ``__all__``, as it needs PyTorch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ from halfulp.settings import (
 )
 
 if TYPE_CHECKING:
-    from halfulp import onnx, onnxruntime, torch
+    from halfulp import onnx, onnxruntime
+    from halfulp import torch as torch
 
 __version__ = "0.2.0"
 
