@@ -597,6 +597,13 @@ class ExactSum:
             first._term, first._element, normal, joined(first.count, digits)
         )
 
+    @classmethod
+    def _of_digits(
+        cls, term: Term, element: ElementType, count: int, digits: Array
+    ) -> ExactSum:
+        """Return a sum of shape () that has these digits, as it stores them."""
+        return ExactSum.__new__(ExactSum)._set(term, element, (), joined(count, digits))
+
     def _count_as(self, other: ExactSum) -> Self:
         """Count as many terms as another object, each of them 0."""
         self._sums[0] = other._sums[0]

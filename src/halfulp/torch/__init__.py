@@ -1,7 +1,7 @@
 """Reductions of PyTorch's tensors, correctly rounded, with gradients.
 
-Public names only. Loaded when first used, and PyTorch with it. May import torch.functions
-and torch.library only.
+Public names only. Loaded when first used, and PyTorch with it. May import
+torch.functions, torch.library and torch.norms only.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from halfulp.torch.functions import (
     vector_norm,
 )
 from halfulp.torch.library import library_path
+from halfulp.torch.norms import clip_grad_norm_, get_total_norm, total_norm
 
 __all__ = [
     "amax",
     "amin",
+    "clip_grad_norm_",
+    "get_total_norm",
     "library_path",
     "logsumexp",
     "mean",
@@ -30,6 +33,7 @@ __all__ = [
     "std",
     "sum",
     "sum_square",
+    "total_norm",
     "var",
     "vector_norm",
 ]
