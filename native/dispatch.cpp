@@ -106,6 +106,21 @@ std::atomic<const Indexed*>& chosen() {
   return target;
 }
 
+// By the maker of a processor. Measured by benchmarks/prefetch_distance.py, told in
+// docs/benchmarks.md#prefetching.
+std::ptrdiff_t default_prefetch_distance() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("intel")) return 4096;
+#endif
+  return 0;
+}
+
+std::atomic<std::ptrdiff_t>& distance() {
+  static std::atomic<std::ptrdiff_t> bytes{default_prefetch_distance()};
+  return bytes;
+}
+
 const Indexed& indexed() { return *chosen().load(std::memory_order_relaxed); }
 
 }  // namespace
@@ -118,6 +133,12 @@ bool choose_target(const char* name) {
   const Indexed* target = name ? named(name) : default_target();
   if (target) chosen().store(target, std::memory_order_relaxed);
   return target != nullptr;
+}
+
+std::ptrdiff_t prefetch_distance() { return distance().load(std::memory_order_relaxed); }
+
+void set_prefetch_distance(std::ptrdiff_t bytes) {
+  distance().store(bytes, std::memory_order_relaxed);
 }
 
 Function find_kernel(Term term, Layout layout, Method method, Type type) {

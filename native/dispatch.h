@@ -13,6 +13,11 @@
 
 namespace halfulp {
 
+// How many bytes ahead of what they sum kernels of long rows fetch memory; 0 for not at all, as
+// where a processor's own guess is better. At first as the table in dispatch.cpp has it.
+std::ptrdiff_t prefetch_distance();
+void set_prefetch_distance(std::ptrdiff_t bytes);
+
 enum class Layout { rows, columns };
 enum class Method { narrow, plain, compensated, units, residue, product, residue_product };
 

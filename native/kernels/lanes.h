@@ -1,14 +1,28 @@
 // Lanes: what a sum of terms is held in while a kernel runs, and their error bounds.
 // u = 2^-53; factors 1 + O(hu) of the bounds are left to Enclosures.
-// May include enclosure.h, simd.h and term_vectors.h only. Internal linkage: see simd.h.
+// May include dispatch.h, simd.h and term_vectors.h only. Internal linkage: see simd.h.
 #pragma once
 
-#include "../enclosure.h"
+#include "../dispatch.h"
 #include "simd.h"
 #include "term_vectors.h"
 
 namespace halfulp {
 namespace {
+
+// Fetches what a long row has as far ahead as the processor wants it.
+class Prefetch {
+ public:
+  // 64 bytes of memory from `x` + ahead on, if `x` is the first element of so many.
+  template <class T>
+  void operator()(const T* x, std::size_t first) const {
+    if (first * sizeof(T) % 64 != 0 || ahead_ == 0) return;
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(x + first) + ahead_);
+  }
+
+ private:
+  std::ptrdiff_t ahead_ = prefetch_distance();
+};
 
 // What the errors of a sum are in proportion to: its mass, the sum of the sizes of its terms.
 // Terms that are not negative add up to it, others are added without their signs besides.

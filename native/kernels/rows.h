@@ -22,9 +22,11 @@ struct SumRow {
 
   Lane operator()(const Bits<type>* x, std::size_t n, double& absolute) {
     absolute = Lane::underflow(n);
+    const Prefetch prefetch;
     Lane lanes[kLanes];
     for (; n >= kStep; n -= kStep, x += kStep) {
       for (std::size_t i = 0; i < kLanes; ++i) {
+        prefetch(x, i * kWidth);
         lanes[i].step(load<type>(x + i * kWidth));
       }
     }
@@ -56,6 +58,7 @@ struct SumRowNarrow {
 
   Lane operator()(const std::uint16_t* x, std::size_t n, double& absolute) {
     absolute = Chain::underflow(n);
+    const Prefetch prefetch;
     Lane total;
     while (n >= kChainsColumns) {
       Narrow sums[kChains] = {};
@@ -64,6 +67,7 @@ struct SumRowNarrow {
       for (; run > 0; --run) {
 #pragma GCC unroll 4
         for (std::size_t i = 0; i < kChains; i += 2, x += 2 * kNarrowWidth) {
+          if (i * kNarrowWidth * sizeof *x % 64 == 0) prefetch(x, 0);
           Narrow two[2];
           Terms::load(x, two);
           sums[i] = Terms::add(two[0], sums[i]);
@@ -168,12 +172,14 @@ struct SumRowBiased {
   }
 
   bool sum_from_head(const Bits<type>* x, std::size_t n, Lane (&lanes)[kLanes]) const {
+    const Prefetch prefetch;
     const Vector start = Vector{} + head;
     Vector a[kLanes];
     Vector c[kLanes] = {};
     for (std::size_t i = 0; i < kLanes; ++i) a[i] = start;
     for (; n >= kStep; n -= kStep, x += kStep) {
       for (std::size_t i = 0; i < kLanes; ++i) {
+        prefetch(x, i * kWidth);
         step(load<type>(x + i * kWidth), a[i], c[i]);
       }
     }

@@ -105,8 +105,11 @@ void units_of_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t
     for (std::size_t i = 0; i < count; ++i) {
       const Bits<type>* x = row_of<type>(data, row_stride, row + i);
       std::size_t n = columns;
+      const Prefetch prefetch;
       Lane two[2];
       for (; n >= 2 * kStride; n -= 2 * kStride, x += 2 * kStride) {
+        prefetch(x, 0);
+        prefetch(x, kStride);
         two[0].step(load_places<type>(x));
         two[1].step(load_places<type>(x + kStride));
       }

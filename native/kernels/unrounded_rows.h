@@ -163,10 +163,13 @@ class SumRowsUnrounded {
   static inline __attribute__((always_inline)) void add_strides(const Bits<type>* x,
                                                                 std::size_t n,
                                                                 Vector (&sums)[kSums]) {
+    const Prefetch prefetch;
     for (const Bits<type>* const end = x + n; x != end; x += kStride) {
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < kSums; i += kUnitSums<type>) {
-        add_unit<type>(x + i / kUnitSums<type> * kUnit<type>, sums + i);
+        const std::size_t first = i / kUnitSums<type> * kUnit<type>;
+        prefetch(x, first);
+        add_unit<type>(x + first, sums + i);
       }
     }
   }

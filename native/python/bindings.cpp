@@ -86,6 +86,11 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
+void set_distance(std::ptrdiff_t bytes) {
+  if (bytes < 0) throw nb::value_error("the distance is negative");
+  set_prefetch_distance(bytes);
+}
+
 const char* target_name() { return chosen_target().name; }
 
 }  // namespace
@@ -177,6 +182,10 @@ NB_MODULE(_core, module) {
   module.def("choose_target", &Bound<&choose>::call, nb::arg("name").none(),
              nb::sig("def choose_target(name: str | None) -> None"),
              "Run the kernels of one instruction set; those of the default for None.");
+  module.def("prefetch_distance", &Bound<&prefetch_distance>::call,
+             "How many bytes ahead kernels of long rows fetch memory; 0 for not at all.");
+  module.def("set_prefetch_distance", &Bound<&set_distance>::call, nb::arg("bytes"),
+             "Set how many bytes ahead kernels of long rows fetch memory.");
   module.def("thread_limit", &Bound<&thread_limit>::call,
              "The most threads that a call may use.");
   module.def("set_thread_limit", &Bound<&set_thread_limit>::call, nb::arg("limit"),

@@ -118,8 +118,9 @@ def build_info() -> dict[str, Any]:
     dict
         ``version`` (str), ``target`` (str, the instruction set chosen),
         ``targets`` (list of str, those that this processor can run, best
-        first), ``kernels`` (list of str, of the chosen set), ``threads`` (int, the
-        most that one call may use).
+        first), ``kernels`` (list of str, of the chosen set), ``prefetch_distance`` (int,
+        how many bytes ahead memory is fetched, chosen by the processor), ``threads``
+        (int, the most that one call may use).
     """
     from halfulp import _core
 
@@ -128,6 +129,7 @@ def build_info() -> dict[str, Any]:
         "target": _core.chosen_target(),
         "targets": _core.target_names(),
         "kernels": _core.kernel_names(),
+        "prefetch_distance": _core.prefetch_distance(),
         "threads": get_num_threads(),
     }
 

@@ -57,6 +57,14 @@ def export_dlpack(array: numpy.ndarray) -> object:
 def choose_target(name: str | None) -> None:
     """Run the kernels of one instruction set; those of the default for None."""
 
+def prefetch_distance() -> int:
+    """
+    How many bytes ahead kernels of long rows fetch memory; 0 for not at all.
+    """
+
+def set_prefetch_distance(bytes: int) -> None:
+    """Set how many bytes ahead kernels of long rows fetch memory."""
+
 def thread_limit() -> int:
     """The most threads that a call may use."""
 

@@ -338,6 +338,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["halfulp"] == halfulp.__version__
     assert result["kernels_chosen"] == build["target"]
     assert result["kernels_available"] == build["targets"]
+    assert result["prefetch_distance"] == build["prefetch_distance"]
     assert result["threads"] == build["threads"]
     assert result["onnx"] == onnx.__version__
     assert result["numpy"] == np.__version__

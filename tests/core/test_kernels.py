@@ -6,15 +6,18 @@ import re
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from halfulp import _core
 from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES
 from halfulp.exact import TERMS
-from oracle import configuration
+from halfulp.reductions import REDUCTIONS
+from oracle import FLOATS, assert_same_bits, configuration, function_of
 
 NATIVE = Path(__file__).parents[2] / "native"
 TABLE = (NATIVE / "kernels/kernels.inc").read_text()
+CPU = Path("/proc/cpuinfo")
 LAYOUTS = ("rows", "columns")
 
 
@@ -98,3 +101,28 @@ def test_the_table_has_maxima_and_minima_of_all_orders() -> None:
     orders = [t.numpy_name for t in (*ELEMENT_TYPES, *SMALL_TYPES) if t.name != "bool"]
     wanted = product(("max", "min"), ("magnitude", "value"), orders)
     assert sorted(lines) == sorted(wanted)
+
+
+@pytest.mark.parametrize("distance", [64, 4096, 2**40])
+@pytest.mark.parametrize("target", _core.target_names())
+def test_memory_may_be_fetched_any_distance_ahead(target: str, distance: int) -> None:
+    before = _core.prefetch_distance()
+    try:
+        for dtype in FLOATS:
+            x = np.ones((3, 5000), dtype)
+            for row in REDUCTIONS:
+                _core.set_prefetch_distance(before)
+                with configuration(target, 1):
+                    want = function_of(row)(x, axis=1)
+                    _core.set_prefetch_distance(distance)
+                    assert_same_bits(function_of(row)(x, axis=1), want)
+    finally:
+        _core.set_prefetch_distance(before)
+
+
+@pytest.mark.skipif(not CPU.exists(), reason="the system does not tell its processor")
+def test_the_distance_is_as_the_processor_wants_it() -> None:
+    is_intel = "GenuineIntel" in CPU.read_text()
+    assert _core.prefetch_distance() == (4096 if is_intel else 0)
+    with pytest.raises(ValueError, match="negative"):
+        _core.set_prefetch_distance(-1)

@@ -199,6 +199,8 @@ def _machine_lines(machine: dict[str, Any]) -> Iterator[str]:
     yield f"{machine.get('system', 'system unknown')}; Python {machine['python']}"
     core = machine["halfulp"]
     yield f"halfulp {core['version']}, instruction set {core['target']}"
+    if (ahead := core.get("prefetch_distance")) is not None:
+        yield f"prefetch distance {ahead} bytes"
     yield ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
     for name, value in machine.get("environment", {}).items():
         yield f"{name}={value} was set"

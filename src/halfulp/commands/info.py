@@ -20,6 +20,7 @@ def info(as_json: AsJson = False) -> None:
         "halfulp": build["version"],
         "kernels_chosen": build["target"],
         "kernels_available": build["targets"],
+        "prefetch_distance": build["prefetch_distance"],
         "threads": build["threads"],
         "onnx": importlib.metadata.version("onnx"),
         "onnxruntime": _version("onnxruntime"),
