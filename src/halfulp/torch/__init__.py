@@ -1,11 +1,12 @@
 """Reductions of PyTorch's tensors, correctly rounded, with gradients.
 
 Public names only. Loaded when first used, and PyTorch with it. May import
-torch.functions, torch.library and torch.norms only.
+torch.drop_in, torch.functions, torch.library and torch.norms only.
 """
 
 from __future__ import annotations
 
+from halfulp.torch.drop_in import exact
 from halfulp.torch.functions import (
     amax,
     amin,
@@ -25,6 +26,7 @@ __all__ = [
     "amax",
     "amin",
     "clip_grad_norm_",
+    "exact",
     "get_total_norm",
     "library_path",
     "logsumexp",
