@@ -1,12 +1,13 @@
 """Reductions of PyTorch's tensors, correctly rounded, with gradients.
 
 Public names only. Loaded when first used, and PyTorch with it. May import
-torch.drop_in, torch.functions, torch.library and torch.norms only.
+torch.drop_in, torch.export, torch.functions, torch.library and torch.norms only.
 """
 
 from __future__ import annotations
 
 from halfulp.torch.drop_in import exact
+from halfulp.torch.export import onnx_translation_table
 from halfulp.torch.functions import (
     amax,
     amin,
@@ -31,6 +32,7 @@ __all__ = [
     "library_path",
     "logsumexp",
     "mean",
+    "onnx_translation_table",
     "prod",
     "std",
     "sum",

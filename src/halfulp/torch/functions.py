@@ -47,9 +47,7 @@ _var = OPERATORS.var.default
 _std = OPERATORS.std.default
 
 
-def _reduce(
-    operator: Any, input: Any, dim: Any, *arguments: Any, dtype: Any = None
-) -> Any:
+def _reduce(operator: Any, dtype: Any, input: Any, dim: Any, *arguments: Any) -> Any:
     """Call an operator; where that fails, tell why in words of our own."""
     try:
         # Below PyTorch's gradients, whose way costs several microseconds, if nothing
@@ -64,7 +62,7 @@ def _reduce(
         ):
             guard = _BelowGradients()
             try:
-                return operator(input, dim, *arguments)
+                return operator._op(input, dim, *arguments)
             finally:
                 del guard
         return call(operator, input, dim, *arguments, dtype=dtype)
@@ -123,7 +121,7 @@ def sum(
     >>> halfulp.torch.sum(x), torch.sum(x)
     (tensor(3.0000e+38), tensor(inf))
     """
-    return _reduce(_sum, input, dim, keepdim, dtype=dtype)
+    return _reduce(_sum, dtype, input, dim, keepdim)
 
 
 def mean(
@@ -149,7 +147,7 @@ def mean(
     UnsupportedTypeError, AxesError, ArgumentError
         As `sum` does.
     """
-    return _reduce(_mean, input, dim, keepdim, dtype=dtype)
+    return _reduce(_mean, dtype, input, dim, keepdim)
 
 
 def prod(
@@ -160,7 +158,7 @@ def prod(
     Parameters, result and errors are those of `sum`; unlike PyTorch's, it takes several
     dimensions.
     """
-    return _reduce(_prod, input, dim, keepdim, dtype=dtype)
+    return _reduce(_prod, dtype, input, dim, keepdim)
 
 
 def sum_square(
@@ -171,7 +169,7 @@ def sum_square(
     Parameters, result and errors are those of `sum`. No square is rounded, overflows or
     underflows on the way.
     """
-    return _reduce(_sum_square, input, dim, keepdim, dtype=dtype)
+    return _reduce(_sum_square, dtype, input, dim, keepdim)
 
 
 def logsumexp(
@@ -181,7 +179,7 @@ def logsumexp(
 
     Parameters, result and errors are those of `mean`.
     """
-    return _reduce(_logsumexp, input, dim, keepdim, dtype=dtype)
+    return _reduce(_logsumexp, dtype, input, dim, keepdim)
 
 
 def amax(input: Tensor, dim: _Dim = None, keepdim: bool = False) -> Tensor:
@@ -191,12 +189,12 @@ def amax(input: Tensor, dim: _Dim = None, keepdim: bool = False) -> Tensor:
     that of `input`. A NaN from any place is the result, and -0 is less than +0. Elements
     that are as great share the gradient evenly.
     """
-    return _reduce(_amax, input, dim, keepdim)
+    return _reduce(_amax, None, input, dim, keepdim)
 
 
 def amin(input: Tensor, dim: _Dim = None, keepdim: bool = False) -> Tensor:
     """Least element along dimensions: ``torch.amin``; see `amax`."""
-    return _reduce(_amin, input, dim, keepdim)
+    return _reduce(_amin, None, input, dim, keepdim)
 
 
 def vector_norm(
@@ -235,7 +233,7 @@ def vector_norm(
     (tensor(5.0000e+30), tensor(inf))
     """
     operator = getattr(OPERATORS, norm_of(ord).name).default
-    return _reduce(operator, input, dim, keepdim, dtype=dtype)
+    return _reduce(operator, dtype, input, dim, keepdim)
 
 
 def var(
@@ -266,7 +264,7 @@ def var(
         As `sum` does, and if `correction` is no integer.
     """
     correction = spread_of("var", correction).ddof
-    return _reduce(_var, input, dim, correction, keepdim, dtype=dtype)
+    return _reduce(_var, dtype, input, dim, correction, keepdim)
 
 
 def std(
@@ -282,4 +280,4 @@ def std(
     Parameters, result and errors are those of `var`.
     """
     correction = spread_of("var", correction).ddof
-    return _reduce(_std, input, dim, correction, keepdim, dtype=dtype)
+    return _reduce(_std, dtype, input, dim, correction, keepdim)
