@@ -106,19 +106,31 @@ struct Rounder {
 };
 
 // Kernels of exponentials of a float type: see kernels/exponentials.h. `greatest` is the
-// greatest of n elements, at least one; NaN if any is. The others add e^(x - shift) of n
-// elements, finite or -infinity, of which none is more than kMostExponent above the finite
-// shift, to high + low: the error is at most a share of the sum, and what those have that are
-// below kLeastExponent, of so many elements and kMostPadding more.
+// greatest of n elements, at least one, or of each column of a matrix; NaN if any is.
+// Those that sum set high + low to the sum of e^(x - shift) of n elements, or of each column:
+// finite or -infinity, of which none is more than kMostExponent above the finite shift. The error
+// is at most a share of the sum, and what those have that are below kLeastExponent, of so many
+// elements and kMostPadding more. Matrices have at most kExponentialRows rows, at least one; of
+// columns with another shift, or other elements, the sum means nothing.
 struct Exponentials {
+  struct Sums {
+    void (*row)(const std::byte* data, std::size_t n, double shift, double* high, double* low);
+    void (*columns)(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                    std::size_t columns, const double* shifts, double* high, double* low);
+  };
+
   Type type;
   const char* name;
   double (*greatest)(const std::byte* data, std::size_t n);
-  void (*plain)(const std::byte* data, std::size_t n, double shift, double* high, double* low);
-  void (*twofold)(const std::byte* data, std::size_t n, double shift, double* high,
-                  double* low);
+  void (*greatest_of_columns)(const std::byte* data, std::ptrdiff_t row_stride,
+                              std::size_t rows, std::size_t columns, double* greatest);
+  Sums plain;
+  Sums twofold;
+  void (*add_logarithms)(std::size_t n, const double* shifts, const double* high,
+                         const double* low, double* bounds, double* values);
 };
 
+inline constexpr std::size_t kExponentialRows = 64;
 inline constexpr double kMostExponent = 300;
 inline constexpr double kLeastExponent = -600;
 inline constexpr double kLeastExponential = 0x1p-865;  // more than e^-600

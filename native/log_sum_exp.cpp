@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "dispatch.h"
@@ -23,34 +24,85 @@ namespace {
 // memory are then read together.
 constexpr Cut kCopies = {1, 256};
 
+// Elements of an output that are read at once with those of others beside it.
+constexpr std::int64_t kRows = 32;
+// Of fewer outputs vectors would not be full.
+constexpr std::int64_t kLanes = 16;
+static_assert(kRows <= static_cast<std::int64_t>(kExponentialRows) &&
+              kShortRow <= static_cast<std::int64_t>(kExponentialRows));
+
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // What is known of one output: the sum of e^(x - shift) of its elements is high + low to within
-// bound, if any is finite. Of integers the shift is `greatest`, and the sum is of doubles.
+// bound. If no element is finite the shift is not: infinite if that is the greatest, NaN if any
+// is. Of integers the sum is of what they are more than the greatest, if there are any.
 struct Sum {
-  double shift = 0;
-  double high = 0;
-  double low = 0;
-  double bound = 0;
-  bool any = false;
-  bool is_nan = false;
-  bool is_infinite = false;
-  int128 greatest = 0;
+  double& shift;
+  double& high;
+  double& low;
+  double& bound;
+
+  void set(const Sum& other) const {
+    shift = other.shift;
+    high = other.high;
+    low = other.low;
+    bound = other.bound;
+  }
+};
+
+// The same of neighbouring outputs, an entry each, and kPadding more.
+struct Sums {
+  double* shift;
+  double* high;
+  double* low;
+  double* bound;
+
+  Sum operator[](std::int64_t i) const { return {shift[i], high[i], low[i], bound[i]}; }
+  Sums operator+(std::int64_t i) const { return {shift + i, high + i, low + i, bound + i}; }
+  void clear(std::int64_t n) const {
+    std::fill_n(shift, n, -kInfinite);
+    for (double* const each : {high, low, bound}) std::fill_n(each, n, 0);
+  }
 };
 
 // Memory of one worker.
-struct Memory {
-  Memory(std::int64_t outputs, Watch* watch)
-      : pace(watch), bytes(new std::byte[kPackBytes + 64]), sums(outputs) {
-    packed = bytes.get() + (-reinterpret_cast<std::uintptr_t>(bytes.get()) & 63);
+class Memory {
+ public:
+  Memory(std::int64_t outputs, bool of_integers, Watch* watch)
+      : pace(watch), greatest(of_integers ? outputs : 0) {
+    const std::int64_t n = outputs + static_cast<std::int64_t>(kPadding);
+    constexpr std::int64_t kNumbers = 10;
+    const std::int64_t size = kPackBytes + (kNumbers * 8 + 1) * n;
+    bytes_.reset(new std::byte[size + 64]);
+    packed = bytes_.get() + (-reinterpret_cast<std::uintptr_t>(bytes_.get()) & 63);
+    auto* next = reinterpret_cast<double*>(packed + kPackBytes);
+    for (double** each : {&sums.shift, &sums.high, &sums.low, &sums.bound, &more.shift,
+                          &more.high, &more.low, &more.bound, &zeros, &results}) {
+      *each = std::exchange(next, next + n);
+    }
+    open = reinterpret_cast<std::uint8_t*>(next);
+    std::fill(sums.shift, next, 0);
   }
+
   Pace pace;
-  std::unique_ptr<std::byte[]> bytes;
-  std::byte* packed;
-  std::vector<Sum> sums;
+  std::byte* packed;  // kPackBytes, for elements that are copied
+  Sums sums;
+  Sums more;       // of a block; later, values and what these are known to within
+  double* zeros;   // never anything else
+  double* results; // of any type
+  std::uint8_t* open;
+  std::vector<int128> greatest;  // of integers
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
 };
 
 enum class Precision { plain, twofold };
+
+// e^-700 = (high + low) * 2^-1010.
+constexpr TwoNumbers kFarAway = {0x1.14f2b0fb9307fp+0, 0x1.57961a567de7ap-57};
+constexpr double kFarShift = -700;
+constexpr int kFarScale = -1010;
 
 class Call {
  public:
@@ -69,12 +121,14 @@ class Call {
                  request.counted}),
         schedule_(plan, Schedule::workers_for(plan, input_.bytes, executor), kSmallestTile,
                   executor, request.watch) {
-    for (std::int64_t i = 0; i < schedule_.workers(); ++i) {
-      memories_.push_back(std::make_unique<Memory>(schedule_.tile(), request.watch));
-    }
-    for (std::int64_t i = 0; i < schedule_.parts() && schedule_.parts() > 1; ++i) {
-      parts_.push_back(std::make_unique<Memory>(schedule_.tile(), request.watch));
-    }
+    const auto make = [&](std::vector<std::unique_ptr<Memory>>& memories, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        memories.push_back(
+            std::make_unique<Memory>(schedule_.tile(), !input_.is_float, request.watch));
+      }
+    };
+    make(memories_, schedule_.workers());
+    if (schedule_.parts() > 1) make(parts_, schedule_.parts());
   }
 
   void run() {
@@ -89,14 +143,28 @@ class Call {
  private:
   void reduce_tile(Place input, std::byte* output, std::int64_t n, Memory& memory) const {
     const Precision first = is_plain_ ? Precision::plain : Precision::twofold;
-    sum(first, input, n, memory.sums.data(), memory);
-    for (std::int64_t i = 0; i < n; ++i) {
+    const Sums& sums = memory.sums;
+    sum(first, input, n, sums, memory);
+    bool any_open = true;
+    if (is_plain_) {
+      const Sums& values = memory.more;
+      std::copy_n(sums.bound, n, values.bound);
+      kernels_.add_logarithms(n, sums.shift, sums.high, sums.low, values.bound, values.high);
+      any_open = find_rounder(output_.type)
+                     .function(Finish::none,
+                               {values.high, memory.zeros, values.bound, nullptr}, {terms_, nullptr},
+                               n, memory.results, memory.open);
+      store_results(output, kept_.output, reinterpret_cast<const std::byte*>(memory.results),
+                    output_.bytes, n);
+    }
+    for (std::int64_t i = 0; any_open && i < n; ++i) {
+      if (is_plain_ && memory.open[i] != kOpen) continue;
       const Place own = input + i * kept_.input;
       std::uint64_t bits;
-      bool known = decide(memory.sums[i], &bits);
+      bool known = decide(sums[i], memory, i, &bits);
       if (!known && first == Precision::plain) {
-        sum(Precision::twofold, own, 1, &memory.sums[i], memory);
-        known = decide(memory.sums[i], &bits);
+        sum(Precision::twofold, own, 1, sums + i, memory);
+        known = decide(sums[i], memory, i, &bits);
       }
       if (!known) bits = decide_exactly(own, memory);
       // The low bytes of a little-endian integer come first.
@@ -105,16 +173,17 @@ class Call {
   }
 
   // Sets the sums of n neighbouring outputs.
-  void sum(Precision precision, Place input, std::int64_t n, Sum* sums, Memory& memory) const {
-    std::fill_n(sums, n, Sum());
+  void sum(Precision precision, Place input, std::int64_t n, const Sums& sums,
+           Memory& memory) const {
+    sums.clear(n);
     if (terms_ == 0) return;
     if (!input_.is_float) return sum_integers(input, n, sums, memory);
     if (parts_.empty()) return sum_part(precision, plan_.reduced, input, n, sums, memory);
     std::mutex mutex;  // guards sums
     schedule_.for_each_part([&](const Part& part, std::size_t worker) {
       Memory& own = *parts_[worker];
-      std::fill_n(own.sums.begin(), n, Sum());
-      sum_part(precision, part.reduced, input + part.input, n, own.sums.data(), own);
+      own.sums.clear(n);
+      sum_part(precision, part.reduced, input + part.input, n, own.sums, own);
       const std::lock_guard<std::mutex> guard(mutex);
       for (std::int64_t i = 0; i < n; ++i) join(sums[i], own.sums[i]);
     });
@@ -125,11 +194,7 @@ class Call {
   void for_each_stretch(const Loops& reduced, Place input, std::int64_t n, Memory& memory,
                         F f) const {
     const Loop& inner = reduced.innermost();
-    const bool side_by_side = n > 1 && reader_.in_place(kept_.input);
     for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
-      if (plan_.layout == Layout::columns && side_by_side) {
-        return for_each_column(inner, input + offset, n, memory, f);
-      }
       const Matrix matrix = {input + offset, n, kept_.input, inner.count, inner.input};
       reader_.for_each_block(matrix, kCopies, memory.packed, [&](const Block& block) {
         memory.pace.count(block.cost);
@@ -144,64 +209,103 @@ class Call {
     });
   }
 
-  // The same where outputs lie side by side: a cache line of them is copied to rows.
+  // The same of many outputs: calls f(i, data, row_stride, rows, columns) for elements of
+  // `columns` outputs from i on, where `rows` of each are below each other.
   template <class F>
-  void for_each_column(const Loop& inner, Place input, std::int64_t n, Memory& memory,
+  void for_each_stripe(const Loops& reduced, Place input, std::int64_t n, Memory& memory,
                        F f) const {
-    constexpr std::int64_t kLine = 64;
-    constexpr std::int64_t kRows = kPackBytes / kLine;
+    const Loop& inner = reduced.innermost();
     const std::int64_t bytes = reader_.bytes();
-    const std::int64_t wide = kLine / bytes;
-    for (std::int64_t j = 0; j < inner.count; j += kRows) {
-      const std::int64_t count = std::min(kRows, inner.count - j);
-      memory.pace.count(count * n);
-      for (std::int64_t i = 0; i < n; i += wide) {
-        const std::int64_t outputs = std::min(wide, n - i);
-        transpose(memory.packed, kRows, (input + j * inner.input).element + i * bytes, count,
-                  inner.input.element, outputs, bytes);
-        for (std::int64_t k = 0; k < outputs; ++k) {
-          f(i + k, memory.packed + k * kRows * bytes, count);
+    for_each_outer(reduced, [&](Step offset, std::ptrdiff_t) {
+      const std::byte* const data = (input + offset).element;
+      if (plan_.layout == Layout::columns) {
+        for (std::int64_t j = 0; j < inner.count; j += kRows) {
+          const std::int64_t rows = std::min(kRows, inner.count - j);
+          memory.pace.count(rows * n);
+          f(0, data + j * inner.input.element, inner.input.element, rows, n);
         }
+        return;
       }
-    }
+      const std::int64_t most = kPackBytes / bytes / inner.count / kLanes * kLanes;
+      for (std::int64_t i = 0; i < n; i += most) {
+        const std::int64_t columns = std::min(most, n - i);
+        memory.pace.count(columns * inner.count);
+        transpose(memory.packed, most, data + i * kept_.input.element, columns,
+                  kept_.input.element, inner.count, bytes);
+        f(i, memory.packed, most * bytes, inner.count, columns);
+      }
+    });
+  }
+
+  // Whether to add many outputs at once.
+  bool by_stripes(const Loops& reduced, std::int64_t n) const {
+    if (n < kLanes) return false;
+    if (plan_.layout == Layout::columns) return reader_.in_place(kept_.input);
+    const Loop& inner = reduced.innermost();
+    return inner.count <= kShortRow && reader_.in_place(inner.input);
   }
 
   void sum_part(Precision precision, const Loops& reduced, Place input, std::int64_t n,
-                Sum* sums, Memory& memory) const {
+                const Sums& sums, Memory& memory) const {
     const bool plain = precision == Precision::plain;
-    const auto kernel = plain ? kernels_.plain : kernels_.twofold;
+    const auto& kernel = plain ? kernels_.plain : kernels_.twofold;
     const double share = plain ? kPlainExponential : kTwofoldExponential;
-    for_each_stretch(reduced, input, n, memory,
-                     [&](std::int64_t i, const std::byte* data, std::int64_t n) {
-                       Sum& sum = sums[i];
-                       const double greatest = kernels_.greatest(data, n);
-                       sum.is_nan |= greatest != greatest;
-                       sum.is_infinite |= greatest == kInfinite;
-                       if (sum.is_nan || sum.is_infinite || greatest == -kInfinite) return;
-                       if (!sum.any) {
-                         sum.any = true;
-                         sum.shift = greatest;
-                       } else if (greatest > sum.shift + kMostExponent) {
-                         shift(sum, greatest);
-                       }
-                       add(sum, kernel, share, data, n, sum.shift);
-                     });
+    if (!by_stripes(reduced, n)) {
+      for_each_stretch(reduced, input, n, memory,
+                       [&](std::int64_t i, const std::byte* data, std::int64_t n) {
+                         const Sum sum = sums[i];
+                         rise(sum, kernels_.greatest(data, n));
+                         if (std::isfinite(sum.shift)) {
+                           add(sum, kernel.row, share, data, n, sum.shift);
+                         }
+                       });
+      return;
+    }
+    const Sums& more = memory.more;
+    for_each_stripe(reduced, input, n, memory,
+                    [&](std::int64_t i, const std::byte* data, std::ptrdiff_t row_stride,
+                        std::int64_t rows, std::int64_t columns) {
+                      const Sums to = sums + i;
+                      kernels_.greatest_of_columns(data, row_stride, rows, columns, more.shift);
+                      for (std::int64_t j = 0; j < columns; ++j) rise(to[j], more.shift[j]);
+                      kernel.columns(data, row_stride, rows, columns, to.shift, more.high,
+                                     more.low);
+                      for (std::int64_t j = 0; j < columns; ++j) {
+                        add(to[j], share, rows, more.high[j], more.low[j]);
+                      }
+                    });
+  }
+
+  // Changes the shift so that it suits elements of which this is the greatest, or NaN.
+  void rise(const Sum& sum, double greatest) const {
+    // Also false if either is NaN.
+    if (greatest <= sum.shift + (sum.shift > -kInfinite ? kMostExponent : 0)) return;
+    if (std::isfinite(sum.shift) && std::isfinite(greatest)) {
+      shift(sum, greatest);
+    } else if (sum.shift == sum.shift) {
+      sum.shift = greatest;
+    }
   }
 
   template <class Kernel>
-  static void add(Sum& sum, Kernel kernel, double share, const std::byte* data, std::int64_t n,
-                  double shift) {
+  static void add(const Sum& sum, Kernel kernel, double share, const std::byte* data,
+                  std::int64_t n, double shift) {
     double high, low;
     kernel(data, n, shift, &high, &low);
+    add(sum, share, n, high, low);
+  }
+
+  // Adds what a kernel found.
+  static void add(const Sum& sum, double share, std::int64_t n, double high, double low) {
     accumulate(sum.high, sum.low, sum.bound, high, low,
                high * share + static_cast<double>(n + kMostPadding) * kLeastExponential);
   }
 
   // Changes the shift to another, not less than it.
-  void shift(Sum& sum, double to) const {
+  void shift(const Sum& sum, double to) const {
     if (to == sum.shift) return;
     double high, low;
-    powers_.twofold(reinterpret_cast<const std::byte*>(&sum.shift), 1, to, &high, &low);
+    powers_.twofold.row(reinterpret_cast<const std::byte*>(&sum.shift), 1, to, &high, &low);
     const double product = sum.high * high;
     const double rest = -rest_of_product(product, sum.high, high);
     const double few = static_cast<double>(2 + kMostPadding) * kLeastExponential;
@@ -213,14 +317,10 @@ class Call {
     sum.shift = to;
   }
 
-  void join(Sum& sum, Sum& other) const {
-    sum.is_nan |= other.is_nan;
-    sum.is_infinite |= other.is_infinite;
-    if (!other.any) return;
-    if (!sum.any) {
-      other.is_nan |= sum.is_nan;
-      other.is_infinite |= sum.is_infinite;
-      sum = other;
+  void join(const Sum& sum, const Sum& other) const {
+    if (!std::isfinite(sum.shift) || !std::isfinite(other.shift)) {
+      // NaN, or the greater.
+      if (!(sum.shift >= other.shift) && sum.shift == sum.shift) sum.set(other);
       return;
     }
     const double to = std::max(sum.shift, other.shift);
@@ -244,14 +344,14 @@ class Call {
     return difference < -1024 ? -kInfinite : static_cast<double>(difference);
   }
 
-  void sum_integers(Place input, std::int64_t n, Sum* sums, Memory& memory) const {
+  void sum_integers(Place input, std::int64_t n, const Sums& sums, Memory& memory) const {
     for_each_stretch(plan_.reduced, input, n, memory,
                      [&](std::int64_t i, const std::byte* data, std::int64_t count) {
-                       Sum& sum = sums[i];
+                       int128& greatest = memory.greatest[i];
+                       if (sums.shift[i] != 0) greatest = integer_at(data);
+                       sums.shift[i] = 0;
                        for (std::int64_t j = 0; j < count; ++j) {
-                         const int128 x = integer_at(data + j * input_.bytes);
-                         if (!sum.any || x > sum.greatest) sum.greatest = x;
-                         sum.any = true;
+                         greatest = std::max(greatest, integer_at(data + j * input_.bytes));
                        }
                      });
     for_each_stretch(plan_.reduced, input, n, memory,
@@ -262,9 +362,9 @@ class Call {
                          const std::int64_t few = std::min(kFew, count - j);
                          for (std::int64_t k = 0; k < few; ++k) {
                            less[k] = less_than(integer_at(data + (j + k) * input_.bytes),
-                                               sums[i].greatest);
+                                               memory.greatest[i]);
                          }
-                         add(sums[i], powers_.twofold, kTwofoldExponential,
+                         add(sums[i], powers_.twofold.row, kTwofoldExponential,
                              reinterpret_cast<const std::byte*>(less), few, 0);
                        }
                      });
@@ -287,22 +387,18 @@ class Call {
            (negative ? output_.sign() : 0);
   }
 
-  // The result, if what is known determines it.
-  bool decide(const Sum& sum, std::uint64_t* result) const {
-    if (sum.is_nan) {
-      *result = output_.quiet_nan();
+  // The result of output i of a tile, if what is known determines it.
+  bool decide(const Sum& sum, const Memory& memory, std::int64_t i,
+              std::uint64_t* result) const {
+    if (!std::isfinite(sum.shift)) {
+      *result = sum.shift == kInfinite    ? output_.infinity()
+                : sum.shift == -kInfinite ? nothing()
+                                          : output_.quiet_nan();
       return true;
     }
-    if (sum.is_infinite) {
-      *result = output_.infinity();
-      return true;
-    }
-    if (!sum.any) {
-      *result = nothing();
-      return true;
-    }
+    const int128 greatest = input_.is_float ? 0 : memory.greatest[i];
     if (terms_ == 1) {
-      *result = round(input_.is_float ? Scaled::of(sum.shift) : Scaled::of(sum.greatest));
+      *result = round(input_.is_float ? Scaled::of(sum.shift) : Scaled::of(greatest));
       return true;
     }
     const Interval log = log_of(interval_of(sum.high, sum.low, sum.bound));
@@ -311,17 +407,20 @@ class Call {
       // The logarithm of two exponentials or more is above 0, and no whole number.
       const double width = log.width + 0x1p-40;
       const double least = std::floor(std::max(0.0, log.s - width));
-      const bool negative = sum.greatest + static_cast<std::int64_t>(least) < 0;
-      *result = static_cast<std::uint64_t>(sum.greatest) + static_cast<std::uint64_t>(least) +
+      const bool negative = greatest + static_cast<std::int64_t>(least) < 0;
+      *result = static_cast<std::uint64_t>(greatest) + static_cast<std::uint64_t>(least) +
                 negative;
       return least == std::floor(log.s + width);
     }
-    double shift = sum.shift;
-    double shift_low = 0;
-    if (!input_.is_float) {
-      shift = static_cast<double>(sum.greatest);
-      shift_low = static_cast<double>(sum.greatest - static_cast<int128>(shift));
-    }
+    if (input_.is_float) return round_sum(sum.shift, 0, log, result);
+    const auto near = static_cast<double>(greatest);
+    return round_sum(near, static_cast<double>(greatest - static_cast<int128>(near)), log,
+                     result);
+  }
+
+  // The result shift + shift_low + log, if that is known.
+  bool round_sum(double shift, double shift_low, const Interval& log,
+                 std::uint64_t* result) const {
     double rest, t;
     const double near = add_exactly(shift, log.s, rest);
     const double s = add_exactly(near, rest + (log.t + shift_low), t);
@@ -337,9 +436,6 @@ class Call {
   // The result of an output whose elements are all finite or -infinity.
   std::uint64_t decide_exactly(Place input, Memory& memory) const {
     const Format& format = input_;
-    std::int64_t finite = 0;
-    double near_greatest = -kInfinite;
-    Scaled greatest = {0, 0};
     const auto visit = [&](auto f) {
       for_each_stretch(plan_.reduced, input, 1, memory,
                        [&](std::int64_t, const std::byte* data, std::int64_t n) {
@@ -355,6 +451,9 @@ class Call {
                          }
                        });
     };
+    std::int64_t finite = 0;
+    double near_greatest = -kInfinite;
+    Scaled greatest = {0, 0};
     visit([&](const Scaled& x, double near) {
       ++finite;
       const bool more = format.is_float ? near > near_greatest : x.m > greatest.m;
@@ -363,11 +462,80 @@ class Call {
       greatest = x;
     });
     if (finite == 1) return round(greatest);
+    std::uint64_t result;
+    if (output_.is_float && decide_by_others(visit, greatest, near_greatest, &result)) {
+      return result;
+    }
     return log_of_exponentials(greatest, output_, [&](auto f) {
       visit([&](const Scaled& x, double near) {
         f(x, format.is_float ? near_greatest - near : static_cast<double>(greatest.m - x.m));
       });
     });
+  }
+
+  // The sum of e^(x - shift) of elements but the greatest, of which there are at least two more
+  // or less: finite ones. False if another is as great.
+  template <class Visit>
+  bool sum_others(Visit visit, const Scaled& greatest, double near_greatest, double shift,
+                  const Sum& sum) const {
+    constexpr std::int64_t kFew = 64;
+    double few[kFew];
+    std::int64_t n = 0;
+    std::int64_t as_great = 0;
+    const auto flush = [&] {
+      if (n > 0) {
+        add(sum, powers_.twofold.row, kTwofoldExponential,
+            reinterpret_cast<const std::byte*>(few), n, shift);
+      }
+      n = 0;
+    };
+    visit([&](const Scaled& x, double near) {
+      const double other = input_.is_float ? near : less_than(x.m, greatest.m);
+      if (other == (input_.is_float ? near_greatest : 0)) {
+        ++as_great;
+        return;
+      }
+      few[n++] = other;
+      sum.shift = std::max(sum.shift, other);
+      if (n == kFew) flush();
+    });
+    flush();
+    return as_great == 1;
+  }
+
+  // The result, where one element is the greatest by far: the logarithm of 1 and the others'
+  // exponentials less the greatest, which that sum has no place for.
+  template <class Visit>
+  bool decide_by_others(Visit visit, const Scaled& greatest, double near_greatest,
+                        std::uint64_t* result) const {
+    double most = -kInfinite, high = 0, low = 0, bound = 0;
+    const double shift = input_.is_float ? near_greatest : 0;
+    if (!sum_others(visit, greatest, near_greatest, shift, {most, high, low, bound})) {
+      return false;
+    }
+    if (high > 0x1p-7) return false;
+    if (near_greatest != 0 || high > 0x1p-700) {
+      const Interval others = interval_of(high, low, bound);
+      if (!(others.s >= 0x1p-860 && others.width < others.s)) return false;
+      const Interval log = log_of_1_plus(others);
+      const double shift_low =
+          input_.is_float ? 0
+                          : static_cast<double>(greatest.m - static_cast<int128>(near_greatest));
+      return round_sum(near_greatest, shift_low, log, result);
+    }
+    // Of so little the logarithm is itself, and what is too little has no place in any type.
+    if (most < -800) {
+      *result = 0;
+      return true;
+    }
+    high = low = bound = 0;
+    sum_others(visit, greatest, near_greatest, kFarShift, {most, high, low, bound});
+    const double product = high * kFarAway.high;
+    const double rest = -rest_of_product(product, high, kFarAway.high);
+    const double error = bound * 1.25 + product * 0x1p-98;
+    const Interval value =
+        interval_of(product, rest + (high * kFarAway.low + low * kFarAway.high), error);
+    return round_ends(output_, value, result, kFarScale);
   }
 
   // A float of the input's type.

@@ -85,6 +85,25 @@ inline double add_exactly(double a, double b, double& r) {
   return s;
 }
 
+// log(1 + z) - z + z^2 / 2, nearly, for |z| <= 2^-6; `square` is z^2.
+inline double tail_of_log(double z, double square) {
+  double tail = -1.0 / 12;
+  for (int i = 11; i >= 3; --i) tail = tail * z + (i % 2 == 0 ? -1.0 : 1.0) / i;
+  return tail * (z * square);
+}
+
+// An interval around the logarithms of 1 and the numbers of one, from 2^-900 to 2^-7, as narrow
+// in proportion.
+inline Interval log_of_1_plus(const Interval& z) {
+  const double square = z.s * z.s;
+  const double square_low = 2 * z.s * z.t - rest_of_product(square, z.s, z.s);
+  double r;
+  const double high = add_exactly(z.s, -0.5 * square, r);
+  const double low = (r + (z.t - 0.5 * square_low)) + tail_of_log(z.s, square);
+  const double s = high + low;
+  return {s, low - (s - high), 1.25 * z.width + z.s * 0x1p-62};
+}
+
 // An interval around the logarithms of all numbers of one above 0.
 inline Interval log_of(const Interval& x) {
   const bool is_normal = x.s >= 0x1p-1022 && x.s <= 0x1.fffffffffffffp1023;
@@ -112,9 +131,7 @@ inline Interval log_of(const Interval& x) {
   // log(1 + z) = z - z^2 / 2 + tail.
   const double square = z * z;
   const double square_low = 2 * z * z_low - rest_of_product(square, z, z);
-  double tail = -1.0 / 12;
-  for (int i = 11; i >= 3; --i) tail = tail * z + (i % 2 == 0 ? -1.0 : 1.0) / i;
-  tail *= z * square;
+  const double tail = tail_of_log(z, square);
   const TwoNumbers& log_of_inverse = kLogs[static_cast<int>(n) - kFirstInverse];
   double r1, r2, r3;
   double high = add_exactly(k * kLogOf2.high, log_of_inverse.high, r1);

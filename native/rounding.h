@@ -36,8 +36,8 @@ inline std::uint64_t round_to(const Format& format, std::uint64_t m, int e, bool
   return (field << (format.precision - 1)) + q;
 }
 
-// Rounds the exact real value s + t, where s > 0 is a normal number and |t| < s / 4.
-inline std::uint64_t round_pair(const Format& format, double s, double t) {
+// Rounds the exact real value (s + t) * 2^scale, where s > 0 is a normal number and |t| < s / 4.
+inline std::uint64_t round_pair(const Format& format, double s, double t, int scale) {
   const double d = s + t;
   const double z = d - s;
   const double r = (s - (d - z)) + (t - z);  // TwoSum: d + r = s + t exactly
@@ -49,16 +49,18 @@ inline std::uint64_t round_pair(const Format& format, double s, double t) {
   // The value lies within half an ulp of d, 2^10 units of m. No number or midpoint of the
   // format lies between it and m -+ 1/2, or both round to d: see the proof.
   if (r < 0) --m;
-  return round_to(format, m, field - 1023 - 63, r != 0);
+  return round_to(format, m, field - 1023 - 63 + scale, r != 0);
 }
 
-// Whether both ends of an interval, s + t -+ width, round to the same, and if so that: rounding
-// is monotone, so all between them does. `width` has slack for the roundings of the ends.
-inline bool round_ends(const Format& format, const Interval& value, std::uint64_t* result) {
+// Whether both ends of an interval, s + t -+ width, times 2^scale, round to the same, and if so
+// that: rounding is monotone, so all between them does. `width` has slack for the roundings of
+// the ends.
+inline bool round_ends(const Format& format, const Interval& value, std::uint64_t* result,
+                       int scale = 0) {
   const auto [s, t, width] = value;
   if (!(s >= kLeastDecidable && width + std::abs(t) < s * 0x1p-3)) return false;
-  const std::uint64_t low = round_pair(format, s, t - width);
-  const std::uint64_t high = round_pair(format, s, t + width);
+  const std::uint64_t low = round_pair(format, s, t - width, scale);
+  const std::uint64_t high = round_pair(format, s, t + width, scale);
   *result = low;
   return low == high;
 }

@@ -28,6 +28,8 @@ constexpr double kLog2Low = 0x1.ef35793c7673p-45;
 // Added to a number below 2^51 in size, this leaves its whole part in the lowest bits.
 constexpr double kToWhole = 0x1.8p52;
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 inline Vector fill(double x) { return Vector{} + x; }
 
 // The greater of numbers.
@@ -99,6 +101,7 @@ struct PlainExponentials {
     s += (Vector)((Wide)p + ((Wide)shifted << 52));
   }
 
+  Vector low() const { return Vector{}; }
   void join(const PlainExponentials& other) { s += other.s; }
   void sum(double* high, double* low) const {
     double total[kWidth];
@@ -159,6 +162,7 @@ struct TwofoldExponentials {
     c += multiply_add(low, power, lost);
   }
 
+  Vector low() const { return c; }
   void join(const TwofoldExponentials&) {}
   void sum(double* high, double* low) const {
     double hi = 0, lo = 0;
@@ -250,7 +254,89 @@ double greatest_element(const std::byte* data, std::size_t n) {
   }
   std::uint64_t any_nan = 0;
   for (const std::uint64_t each : nan) any_nan |= each;
-  return any_nan != 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(most[0]);
+  return any_nan != 0 ? kNaN : static_cast<double>(most[0]);
+}
+
+// Calls f(j, load_row) for kWidth columns at a time of a matrix, where load_row(i) gives elements
+// j and after of row i: behind the last column there are zeros.
+template <Type type, class F>
+inline void for_each_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                             std::size_t columns, F f) {
+  using T = Bits<type>;
+  std::size_t j = 0;
+  for (; j + kWidth <= columns; j += kWidth) {
+    const std::byte* const first = data + j * sizeof(T);
+    f(j, [=](std::size_t i) __attribute__((always_inline)) {
+      return load<type>(reinterpret_cast<const T*>(first + i * row_stride));
+    });
+  }
+  if (j == columns) return;
+  T last[kExponentialRows][kWidth];
+  for (std::size_t i = 0; i < rows; ++i) {
+    const Padded<kWidth, T> row(
+        reinterpret_cast<const T*>(data + i * row_stride + j * sizeof(T)), columns - j);
+    std::copy_n(row.elements, kWidth, last[i]);
+  }
+  f(j, [&](std::size_t i) __attribute__((always_inline)) { return load<type>(last[i]); });
+}
+
+// Sets sums of columns, each with a shift of its own.
+template <Type type, class Sum>
+void sum_exponential_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                             std::size_t columns, const double* shifts, double* high,
+                             double* low) {
+  for_each_columns<type>(data, row_stride, rows, columns, [&](std::size_t j, auto load_row) {
+    const Vector shift = load_vector<Vector>(shifts + j);
+    Sum sum;
+    for (std::size_t i = 0; i < rows; ++i) sum.add(load_row(i), shift);
+    store_vector(high + j, sum.s);
+    store_vector(low + j, sum.low());
+  });
+}
+
+// The greatest elements of columns; NaN where any is.
+template <Type type>
+void greatest_of_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                         std::size_t columns, double* greatest) {
+  for_each_columns<type>(data, row_stride, rows, columns, [&](std::size_t j, auto load_row) {
+    Vector most = load_row(0);
+    Mask is_nan = (Mask)(most != most);
+    for (std::size_t i = 1; i < rows; ++i) {
+      const Vector x = load_row(i);
+      is_nan |= (Mask)(x != x);
+      most = greatest_of(most, x);
+    }
+    store_vector(greatest + j,
+                 is_nan != 0 ? fill(kNaN) : most);
+  });
+}
+
+// Sets values[i] to shifts[i] plus the logarithm of high[i] + low[i], which is known to within
+// bounds[i], and that to what it is then known to within; for i < n, and up to the next multiple
+// of kWidth. A sum is at least 1/2, or its shift is not finite, and then the value is not.
+void add_logarithms(std::size_t n, const double* shifts, const double* high, const double* low,
+                    double* bounds, double* values) {
+  for (std::size_t i = 0; i < n; i += kWidth) {
+    const Vector x = load_vector<Vector>(high + i) + load_vector<Vector>(low + i);
+    const Vector bound = load_vector<Vector>(bounds + i);
+    // x = 2^k m, where m is from the root of 1/2 to that of 2.
+    constexpr std::uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
+    constexpr std::uint64_t kExponents = 0xfff0000000000000;
+    const Wide above = (Wide)x - kRootOfHalf;
+    const Vector k =
+        (Vector)((Wide)((Mask)above >> 52) + (Wide)fill(kToWhole)) - kToWhole;
+    const auto m = (Vector)((Wide)x - (above & kExponents));
+    // log m = 2 artanh f.
+    const Vector f = (m - 1.0) / (m + 1.0);
+    const Vector r = f * f;
+    Vector series = fill(2.0 / 15);
+    for (int j = 13; j >= 3; j -= 2) series = multiply_add(series, r, fill(2.0 / j));
+    const Vector log_m = multiply_add(f * r, series, f + f);
+    const Vector value =
+        load_vector<Vector>(shifts + i) + multiply_add(k, fill(0x1.62e42fefa39efp-1), log_m);
+    store_vector(values + i, value);
+    store_vector(bounds + i, 1.25 * bound / x + 0x1p-40 + size_of(value) * 0x1p-52);
+  }
 }
 
 }  // namespace

@@ -170,8 +170,15 @@ constexpr MaxMinKernel kMaxMinKernels[] = {
 
 template <Type type>
 constexpr Exponentials exponentials_of(const char* name) {
-  return {type, name, &greatest_element<type>, &sum_exponentials<type, PlainExponentials>,
-          &sum_exponentials<type, TwofoldExponentials>};
+  return {type,
+          name,
+          &greatest_element<type>,
+          &greatest_of_columns<type>,
+          {&sum_exponentials<type, PlainExponentials>,
+           &sum_exponential_columns<type, PlainExponentials>},
+          {&sum_exponentials<type, TwofoldExponentials>,
+           &sum_exponential_columns<type, TwofoldExponentials>},
+          &add_logarithms};
 }
 
 constexpr Exponentials kExponentials[] = {
