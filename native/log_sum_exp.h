@@ -1,6 +1,6 @@
 // The logarithms of sums of exponentials: log(e^x + e^y + ...), rounded once.
-// May include plan.h, parallel.h and reduce.h only; its source dispatch.h, enclosure.h,
-// exact_exponentials.h, logarithm.h, read.h, results.h and schedule.h too.
+// May include plan.h, parallel.h and reduce.h only; its source dispatch.h,
+// exponential_sums.h, log_results.h, read.h and schedule.h too.
 #pragma once
 
 #include "parallel.h"

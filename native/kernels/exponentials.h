@@ -257,8 +257,8 @@ double greatest_element(const std::byte* data, std::size_t n) {
   return any_nan != 0 ? kNaN : static_cast<double>(most[0]);
 }
 
-// Calls f(j, load_row) for kWidth columns at a time of a matrix, where load_row(i) gives elements
-// j and after of row i: behind the last column there are zeros.
+// Calls f(j, load_row) for kWidth columns at a time of a matrix, where load_row(i) gives
+// elements j and after of row i: behind the last column there are zeros.
 template <Type type, class F>
 inline void for_each_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
                              std::size_t columns, F f) {
@@ -306,14 +306,14 @@ void greatest_of_columns(const std::byte* data, std::ptrdiff_t row_stride, std::
       is_nan |= (Mask)(x != x);
       most = greatest_of(most, x);
     }
-    store_vector(greatest + j,
-                 is_nan != 0 ? fill(kNaN) : most);
+    store_vector(greatest + j, is_nan != 0 ? fill(kNaN) : most);
   });
 }
 
 // Sets values[i] to shifts[i] plus the logarithm of high[i] + low[i], which is known to within
-// bounds[i], and that to what it is then known to within; for i < n, and up to the next multiple
-// of kWidth. A sum is at least 1/2, or its shift is not finite, and then the value is not.
+// bounds[i], and that to what it is then known to within; for i < n, and up to the next
+// multiple of kWidth. A sum is at least 1/2, or its shift is not finite, and then the value is
+// not.
 void add_logarithms(std::size_t n, const double* shifts, const double* high, const double* low,
                     double* bounds, double* values) {
   for (std::size_t i = 0; i < n; i += kWidth) {
@@ -323,8 +323,7 @@ void add_logarithms(std::size_t n, const double* shifts, const double* high, con
     constexpr std::uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
     constexpr std::uint64_t kExponents = 0xfff0000000000000;
     const Wide above = (Wide)x - kRootOfHalf;
-    const Vector k =
-        (Vector)((Wide)((Mask)above >> 52) + (Wide)fill(kToWhole)) - kToWhole;
+    const Vector k = (Vector)((Wide)((Mask)above >> 52) + (Wide)fill(kToWhole)) - kToWhole;
     const auto m = (Vector)((Wide)x - (above & kExponents));
     // log m = 2 artanh f.
     const Vector f = (m - 1.0) / (m + 1.0);

@@ -115,23 +115,25 @@ NB_MODULE(_core, module) {
       "those "
       "count of which the mask says `counted`, if there is one. One result is a scalar of "
       "NumPy's if that is asked for.");
-  module.def("spread", &Bound<&spread_of>::call, nb::arg("is_deviation"), nb::arg("ddof"),
+  module.def("spread", &Bound<&spread_of>::call, nb::arg("name"), nb::arg("ddof"),
              nb::arg("data"), nb::arg("axes").none(), nb::arg("keepdims"), nb::arg("type_code"),
              nb::arg("out").none(), nb::arg("mask").none(), nb::arg("counted"),
              nb::arg("scalar"),
-             nb::sig("def spread(is_deviation: bool, ddof: int, data: numpy.ndarray, "
+             nb::sig("def spread(name: str, ddof: int, data: numpy.ndarray, "
                      "axes: tuple[int, ...] | None, keepdims: bool, type_code: int, "
                      "out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, "
                      "scalar: bool) -> typing.Any"),
              "Variances or standard deviations, otherwise as `reduce`.");
   module.def(
       "shortcut", &Bound<&shortcut>::call, nb::arg("function"), nb::arg("face"),
-      nb::arg("row").none(),
+      nb::arg("row").none(), nb::arg("parameters"),
       nb::sig("def shortcut(function: typing.Callable[..., typing.Any], face: str, "
-              "row: str | None) -> typing.Callable[..., typing.Any]"),
-      "What reduces plain arrays by a row of the table at once, and calls `function`, "
-      "which does the same, with whatever else it is given. The face, 'numpy' or 'onnx', "
-      "names the arguments; the row is None if `ord` tells which norm it is.");
+              "row: str | None, parameters: tuple[str, ...]) -> "
+              "typing.Callable[..., typing.Any]"),
+      "What reduces plain arrays by a row of the table, 'var' or 'std' at once, and calls "
+      "`function`, which does the same, with whatever else it is given. The face, 'numpy' "
+      "or 'onnx', says what the function's parameters of these names mean, the first of which "
+      "is the array; the row is None if `ord` tells which norm it is.");
   module.def("sum_format", &Bound<&format_of_sums>::call, nb::arg("term"), nb::arg("type_code"),
              nb::sig("def sum_format(term: str, type_code: int) -> tuple[int, int, int]"),
              "Of an exact sum of elements of a type: its digits of 64 bits, how many bits at "

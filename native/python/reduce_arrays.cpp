@@ -101,15 +101,12 @@ nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, 
   return reduce_as(asked, data, axes, keepdims, type_code, checked, out, mask, counted, scalar);
 }
 
-nb::object spread_of(bool is_deviation, std::int64_t ddof, nb::handle data, nb::handle axes,
+nb::object spread_of(const char* name, std::int64_t ddof, nb::handle data, nb::handle axes,
                      bool keepdims, int type_code, nb::handle out, nb::handle mask,
                      bool counted, bool scalar) {
   if (ddof < -kMostDdof || ddof > kMostDdof) throw nb::value_error("no such ddof");
   Reducing asked;
-  asked.request.operation = Operation::sum;
-  asked.request.term = Term::square;
-  asked.request.finish = Finish::mean;
-  asked.request.spread = is_deviation ? Spread::deviation : Spread::variance;
+  if (!asked.set_spread(name)) throw nb::value_error("neither var nor std");
   asked.request.ddof = ddof;
   return reduce_as(asked, data, axes, keepdims, type_code, false, out, mask, counted, scalar);
 }

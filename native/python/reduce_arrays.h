@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "numpy.h"
@@ -34,6 +35,17 @@ struct Reducing {
     request.operation = reduction.operation;
     request.term = reduction.term;
     request.finish = reduction.finish;
+  }
+
+  // The same of "var" or "std"; false if it is none of these.
+  bool set_spread(const char* name) {
+    const bool is_deviation = std::strcmp(name, "std") == 0;
+    if (!is_deviation && std::strcmp(name, "var") != 0) return false;
+    request.operation = Operation::sum;
+    request.term = Term::square;
+    request.finish = Finish::mean;
+    request.spread = is_deviation ? Spread::deviation : Spread::variance;
+    return true;
   }
 
   // Sets the types, the result's by default. Returns what is wrong with them, null if nothing.
@@ -84,7 +96,7 @@ nb::object run(const Reducing& asked);
 nb::object reduce_array(nb::handle reduction, nb::handle data, nb::handle axes, bool keepdims,
                         int type_code, bool checked, nb::handle out, nb::handle mask,
                         bool counted, bool scalar);
-nb::object spread_of(bool is_deviation, std::int64_t ddof, nb::handle data, nb::handle axes,
+nb::object spread_of(const char* name, std::int64_t ddof, nb::handle data, nb::handle axes,
                      bool keepdims, int type_code, nb::handle out, nb::handle mask,
                      bool counted, bool scalar);
 

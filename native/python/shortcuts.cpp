@@ -18,19 +18,18 @@ namespace {
 // Arguments that a shortcut knows, in the order in which they are given: two by position.
 // One that is not given is null; all others are left to Python.
 constexpr Py_ssize_t kPositional = 2;
-constexpr Py_ssize_t kMostArguments = 6;
+constexpr Py_ssize_t kMostArguments = 7;
 
 struct Given {
   PyObject* value[kMostArguments] = {};
 };
 
-// How the arguments of one face are named and read. `read` is false where Python has to, which
-// also tells what is wrong.
+// How the arguments of one face are named, the first as its function has it, and read. `read` is
+// false where Python has to, which also tells what is wrong.
 struct Face {
   const char* name;
   const char* arguments[kMostArguments];
   bool (*read)(const Given& given, Reducing& asked);
-  PyObject* names[kMostArguments];  // the same, as calls give them
 };
 
 // An object of Python's.
@@ -38,6 +37,8 @@ struct Shortcut {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
   const Face* face;
+  PyObject* names[kMostArguments];  // as calls give them; null if the function has no such
+  Request request;                  // as far as it is known of all calls
   const Reduction* row;
   PyObject* attributes;
   PyObject* weak_references;
@@ -116,7 +117,7 @@ bool is_plain_array(PyObject* object, Reducing& asked) {
 
 // A row of the table: for norms, if it is not known, that of `ord`.
 bool find_row(PyObject* ord, Reducing& asked) {
-  if (asked.row) return !ord;
+  if (asked.row || asked.request.spread != Spread::none) return true;
   int overflow = 0;
   if (ord && !PyLong_CheckExact(ord)) return false;
   const long number = ord ? PyLong_AsLongAndOverflow(ord, &overflow) : 2;
@@ -126,10 +127,30 @@ bool find_row(PyObject* ord, Reducing& asked) {
   return asked.row != nullptr;
 }
 
+bool read_ddof(PyObject* ddof, Reducing& asked) {
+  if (!ddof) return true;
+  if (!PyLong_CheckExact(ddof)) return false;
+  int overflow;
+  const long long number = PyLong_AsLongLongAndOverflow(ddof, &overflow);
+  asked.request.ddof = number;
+  return !overflow && number >= -kMostDdof && number <= kMostDdof;
+}
+
+// Whether any reduction is of no elements.
+bool reduces_nothing(const Reducing& asked) {
+  bool any = false;
+  for (int i = 0; i < PyArray_NDIM(asked.data); ++i) {
+    any |= asked.is_reduced[i] && PyArray_DIM(asked.data, i) == 0;
+  }
+  return any;
+}
+
 bool read_as_numpy(const Given& given, Reducing& asked) {
-  const auto [x, axis, dtype, out, keepdims, ord] = given.value;
+  const auto [x, axis, dtype, out, keepdims, ord, ddof] = given.value;
   bool keeps = false;
-  if (!is_plain_array(x, asked) || !find_row(ord, asked)) return false;
+  if (!is_plain_array(x, asked) || !find_row(ord, asked) || !read_ddof(ddof, asked)) {
+    return false;
+  }
   if (keepdims && !is_flag(keepdims, keeps)) return false;
   std::optional<Type> type;
   if (dtype && dtype != Py_None && !(type = type_asked(dtype))) return false;
@@ -145,13 +166,17 @@ bool read_as_numpy(const Given& given, Reducing& asked) {
                                         : mark_axis(axis, false, asked))) {
     return false;
   }
+  if (asked.row && gives_elements(asked.row->operation, asked.row->term) &&
+      reduces_nothing(asked)) {
+    return false;
+  }
   asked.set_shape(keeps);
   asked.scalar = !asked.out;
   return !asked.out || (asked.out_fits() && !may_overlap(asked.out, asked.data));
 }
 
 bool read_as_onnx(const Given& given, Reducing& asked) {
-  const auto [data, axes, keepdims, noop, unused, none] = given.value;
+  const auto [data, axes, keepdims, noop, unused, none, nothing] = given.value;
   bool keeps = true;
   bool reduces_none = false;
   if (!is_plain_array(data, asked) || (keepdims && !is_flag(keepdims, keeps)) ||
@@ -175,20 +200,20 @@ bool read_as_onnx(const Given& given, Reducing& asked) {
   return true;
 }
 
-Face faces[] = {
-    {"numpy", {"x", "axis", "dtype", "out", "keepdims", "ord"}, &read_as_numpy, {}},
-    {"onnx", {"data", "axes", "keepdims", "noop_with_empty_axes"}, &read_as_onnx, {}},
+constexpr Face faces[] = {
+    {"numpy", {"", "axis", "dtype", "out", "keepdims", "ord", "ddof"}, &read_as_numpy},
+    {"onnx", {"", "axes", "keepdims", "noop_with_empty_axes"}, &read_as_onnx},
 };
 
-bool gather(const Face& face, PyObject* const* arguments, Py_ssize_t count, PyObject* names,
+bool gather(const Shortcut& self, PyObject* const* arguments, Py_ssize_t count, PyObject* names,
             Given& given) {
   if (count > kPositional) return false;
   std::copy_n(arguments, count, given.value);
   const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
   for (Py_ssize_t i = 0; i < named; ++i) {
     const auto* const found =
-        std::find(face.names, std::end(face.names), PyTuple_GetItem(names, i));
-    const std::ptrdiff_t place = found - face.names;
+        std::find(self.names, std::end(self.names), PyTuple_GetItem(names, i));
+    const std::ptrdiff_t place = found - self.names;
     if (place == kMostArguments || given.value[place]) return false;
     given.value[place] = arguments[count + i];
   }
@@ -201,8 +226,9 @@ PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t count,
   try {
     Given given;
     Reducing asked;
-    if (self.row) asked.set_row(*self.row);
-    if (gather(*self.face, arguments, PyVectorcall_NARGS(count), names, given) &&
+    asked.request = self.request;
+    asked.row = self.row;
+    if (gather(self, arguments, PyVectorcall_NARGS(count), names, given) &&
         self.face->read(given, asked)) {
       nb::object result = run(asked);
       if (asked.out && result.ptr() != reinterpret_cast<PyObject*>(asked.out)) {
@@ -234,6 +260,7 @@ int clear(PyObject* object) {
   auto& self = *reinterpret_cast<Shortcut*>(object);
   Py_CLEAR(self.function);
   Py_CLEAR(self.attributes);
+  for (PyObject*& each : self.names) Py_CLEAR(each);
   return 0;
 }
 
@@ -285,12 +312,6 @@ PyObject* type = nullptr;
 }  // namespace
 
 void make_shortcut_type() {
-  for (Face& face : faces) {
-    for (Py_ssize_t i = 0; i < kMostArguments && face.arguments[i]; ++i) {
-      face.names[i] = PyUnicode_InternFromString(face.arguments[i]);
-      if (!face.names[i]) throw nb::python_error();
-    }
-  }
   PyType_Slot slots[] = {slot(Py_tp_call, &PyVectorcall_Call),
                          slot(Py_tp_traverse, &traverse),
                          slot(Py_tp_clear, &clear),
@@ -309,20 +330,36 @@ void make_shortcut_type() {
   if (!type) throw nb::python_error();
 }
 
-nb::object shortcut(nb::handle function, nb::handle face_name, nb::handle row) {
+nb::object shortcut(nb::handle function, nb::handle face_name, nb::handle row,
+                    nb::handle parameters) {
   const char* const name = nb::cast<const char*>(face_name);
   const Face* const face = std::find_if(std::begin(faces), std::end(faces), [&](const Face& f) {
     return std::strcmp(f.name, name) == 0;
   });
   if (face == std::end(faces)) throw nb::value_error("no such face");
-  const Reduction* const reduction = row.is_none() ? nullptr : &reduction_of(row);
+  Reducing asked;
+  if (!row.is_none() && !asked.set_spread(nb::cast<const char*>(row))) {
+    asked.set_row(reduction_of(row));
+  }
   nb::object made = nb::steal(PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type), 0));
   if (!made.is_valid()) throw nb::python_error();
   auto& self = *reinterpret_cast<Shortcut*>(made.ptr());
   self.call = &call;
-  self.function = Py_NewRef(function.ptr());
   self.face = face;
-  self.row = reduction;
+  self.request = asked.request;
+  self.row = asked.row;
+  const auto names = nb::cast<nb::tuple>(parameters);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const char* const given = nb::cast<const char*>(names[i]);
+    for (Py_ssize_t j = 0; j < kMostArguments && face->arguments[j]; ++j) {
+      if (i != 0 && std::strcmp(face->arguments[j], given) != 0) continue;
+      // Interned, as the names in calls are.
+      self.names[j] = PyUnicode_InternFromString(given);
+      if (!self.names[j]) throw nb::python_error();
+      break;
+    }
+  }
+  self.function = Py_NewRef(function.ptr());
   return made;
 }
 

@@ -11,9 +11,10 @@ namespace halfulp::python {
 void make_shortcut_type();
 
 // What does as `function`, which it calls with all arguments but those of most calls. `face` is
-// "numpy" or "onnx", by which the arguments are named, and `row` a name of the table: None if
-// it is the norm that the argument `ord` tells.
+// "numpy" or "onnx", which says what the parameters mean that the function has, by their names;
+// the first is the array. `row` is a name of the table, "var" or "std": None if it is the norm
+// that the argument `ord` tells.
 nanobind::object shortcut(nanobind::handle function, nanobind::handle face,
-                          nanobind::handle row);
+                          nanobind::handle row, nanobind::handle parameters);
 
 }  // namespace halfulp::python

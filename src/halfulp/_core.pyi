@@ -9,12 +9,12 @@ def reduce(reduction: str, data: numpy.ndarray, axes: tuple[int, ...] | None, ke
     A reduction of the table along normalized axes, as the type of an ONNX code, or NumPy's for 0: in `out`, or in a new array if the call may be interrupted. Of the elements those count of which the mask says `counted`, if there is one. One result is a scalar of NumPy's if that is asked for.
     """
 
-def spread(is_deviation: bool, ddof: int, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, scalar: bool) -> Any:
+def spread(name: str, ddof: int, data: numpy.ndarray, axes: tuple[int, ...] | None, keepdims: bool, type_code: int, out: numpy.ndarray | None, mask: numpy.ndarray | None, counted: bool, scalar: bool) -> Any:
     """Variances or standard deviations, otherwise as `reduce`."""
 
-def shortcut(function: Callable[..., Any], face: str, row: str | None) -> Callable[..., Any]:
+def shortcut(function: Callable[..., Any], face: str, row: str | None, parameters: tuple[str, ...]) -> Callable[..., Any]:
     """
-    What reduces plain arrays by a row of the table at once, and calls `function`, which does the same, with whatever else it is given. The face, 'numpy' or 'onnx', names the arguments; the row is None if `ord` tells which norm it is.
+    What reduces plain arrays by a row of the table, 'var' or 'std' at once, and calls `function`, which does the same, with whatever else it is given. The face, 'numpy' or 'onnx', says what the function's parameters of these names mean, the first of which is the array; the row is None if `ord` tells which norm it is.
     """
 
 def sum_format(term: str, type_code: int) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from halfulp.arrays import Array
 from halfulp.numpy_face import extreme_as_numpy, reduce_as_numpy
-from halfulp.reductions import LOG_SUM_EXP, MAX, MEAN, MIN, PROD, SUM, SUM_SQUARE
+from halfulp.reductions import LOG_SUM_EXP, MAX, MEAN, MIN, PROD, SUM, SUM_SQUARE, Spread
 from halfulp.shortcuts import with_shortcut
 from halfulp.spec.rules import norm_of, spread_of
 
@@ -175,6 +175,7 @@ def mean(
     )
 
 
+@with_shortcut("numpy", Spread("var", 0))
 def var(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -239,6 +240,7 @@ def var(
     )
 
 
+@with_shortcut("numpy", Spread("std", 0))
 def std(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -291,6 +293,7 @@ def std(
     )
 
 
+@with_shortcut("numpy", MAX)
 def max(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -354,6 +357,7 @@ def max(
     return extreme_as_numpy(MAX, x, axis, out, keepdims, initial, where, split_every)
 
 
+@with_shortcut("numpy", MIN)
 def min(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -464,6 +468,7 @@ def vector_norm(
     )
 
 
+@with_shortcut("numpy", PROD)
 def prod(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -584,6 +589,7 @@ def sum_square(
     )
 
 
+@with_shortcut("numpy", LOG_SUM_EXP)
 def logsumexp(
     a: Any,
     axis: int | Sequence[int] | None = None,

@@ -93,7 +93,7 @@ def reduce_as_numpy(
     try:
         if type(row) is Spread:
             result = spread(
-                row.name == "std",
+                row.name,
                 row.ddof,
                 data,
                 axes,

@@ -222,6 +222,7 @@ def reduce_l2(
     return reduce_as_onnx(L2, data, axes, keepdims, noop_with_empty_axes, split_every)
 
 
+@with_shortcut("onnx", PROD)
 def reduce_prod(
     data: Any,
     axes: Any = None,

@@ -6,6 +6,7 @@ One is `halfulp.exact`, in decimal digits; the other MPFR, where gmpy2 is instal
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -79,6 +80,12 @@ def hard_rows(dtype: np.dtype) -> Iterator[np.ndarray]:
     for greatest in (0.0, -0.0, 2.0**-24, -(2.0**-24), 1e-30, 1.0, -3.0):
         less = greatest - np.array([1, 20, 39, 80, 103, 104, 120, 600, 745, 746, 1e4])
         yield np.stack([np.full(11, greatest), less], 1).astype(dtype)
+    for greatest in (0.0, 2.0**-24, -1e-30):
+        less = np.repeat([5, 14, 30, 60, 104, 480, 484, 486, 600, 700, 745, 790, 801], 2)
+        many = greatest - less[:, None] + rng.uniform(-3, 0, (26, 9))
+        many[:, 4] = greatest
+        many[1::2, 5:] = -np.inf
+        yield many.astype(dtype)
     yield rng.uniform(-800, 800, (20, 40)).astype(dtype)
     # Every one is greater than those before, by more than sums are shifted for.
     yield np.sort(rng.uniform(-60000, 60000, (4, 6000)), axis=1).astype(dtype)
@@ -153,6 +160,57 @@ def test_infinities_nan_and_nothing(dtype: np.dtype) -> None:
     assert_same_bits(halfulp.logsumexp(far, axis=1), want)
     empty = halfulp.logsumexp(np.empty((2, 0), dtype), axis=1)
     assert_same_bits(empty, np.array([-inf, -inf]).astype(dtype))
+
+
+@by_float
+def test_short_rows_and_columns_are_right_on_every_processor(dtype: np.dtype) -> None:
+    rng = np.random.default_rng(21)
+    inf, nan = math.inf, math.nan
+    for n in (1, 2, 7, 9, 33, 64, 65, 70):
+        x = rng.normal(0, 4, (41, n))
+        x[3] = -inf
+        x[4, n // 2] = inf
+        x[5, n - 1] = nan
+        x[6, : n // 2] = -inf
+        # Blocks of which later ones are far greater.
+        x[7] = np.arange(n) * 20 - 400
+        x[8] = x[7, ::-1]
+        x[9] -= math.log(n) + 8
+        x[10, : n - 1] -= 100
+        x = x.astype(dtype)
+        want = expected(x)
+        middle = np.ascontiguousarray(x[:40].reshape(2, 20, n).transpose(0, 2, 1))
+        for target, threads in CONFIGURATIONS[:: 1 if n in (7, 70) else 3]:
+            with configuration(target, threads):
+                assert_same_bits(halfulp.logsumexp(x, axis=1), want)
+                assert_same_bits(halfulp.logsumexp(x.T.copy(), axis=0), want)
+                assert_same_bits(halfulp.logsumexp(x[::-1, :].T, axis=0), want[::-1])
+                got = halfulp.logsumexp(middle, axis=1)
+                assert_same_bits(got, want[:40].reshape(2, 20))
+
+
+def test_two_that_are_as_great_are_both_counted_where_others_hardly_are() -> None:
+    # M + log 2 is next to a middle of two numbers, where only M tells on which side.
+    gmpy2 = pytest.importorskip("gmpy2")
+    with gmpy2.context(precision=400):
+        log2 = gmpy2.log(gmpy2.mpfr(2))
+        places = int(log2 * 2**53)
+        rows = []
+        for i in range(1, 40):
+            middle = (gmpy2.mpfr(places + i) + 0.5) / 2**53
+            m = float(middle - log2)
+            rows.append([m, m, m - 90])
+    x = np.array(rows)
+    assert_same_bits(halfulp.logsumexp(x, axis=1), expected(x))
+
+
+def test_what_is_next_to_0_takes_no_longer_than_other_rows() -> None:
+    # Of 300 places it took milliseconds each.
+    x = np.full((400, 9), -744.5)
+    x[:, 3] = 0
+    start = time.perf_counter()
+    halfulp.logsumexp(x, axis=1)
+    assert time.perf_counter() - start < 0.4
 
 
 @by_integer

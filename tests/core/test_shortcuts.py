@@ -24,11 +24,21 @@ import pytest
 
 import halfulp
 from halfulp import _core
-from halfulp.reductions import LOGARITHMS, REDUCTIONS
+from halfulp.reductions import LOGARITHMS, PRODUCTS, REDUCTIONS
 
-NUMPY = [halfulp.sum, halfulp.mean, halfulp.vector_norm, halfulp.sum_square]
-ONNX = [getattr(halfulp, row.onnx_name) for row in (*REDUCTIONS, *LOGARITHMS)]
+NUMPY = [
+    halfulp.sum, halfulp.mean, halfulp.vector_norm, halfulp.sum_square, halfulp.var,
+    halfulp.std, halfulp.max, halfulp.min, halfulp.prod, halfulp.logsumexp,
+]  # fmt: skip
+ROWS = (*REDUCTIONS, *LOGARITHMS, *PRODUCTS)
+ONNX = [getattr(halfulp, row.onnx_name) for row in ROWS]
+ONNX += [halfulp.reduce_max, halfulp.reduce_min]
 BOTH = NUMPY + ONNX
+
+
+def has(function: Any, *names: str) -> bool:
+    """Whether it has such parameters."""
+    return set(names) <= signature(function).parameters.keys()
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -88,7 +98,8 @@ def test_arrays_and_axes_mean_the_same(function: Any) -> None:
     for x, axis in itertools.product(arrays(), AXES):
         want = outcome(partial(plain, x, axis))
         assert outcome(partial(function, x, axis)) == want
-        assert outcome(partial(function, x=x, axis=axis)) == want
+        first = next(iter(signature(function).parameters))
+        assert outcome(partial(function, **{first: x, "axis": axis})) == want
 
 
 @onnxs
@@ -111,6 +122,14 @@ def test_flags_mean_the_same(function: Any) -> None:
         assert outcome(partial(function, x, axes, **given)) == want
 
 
+@pytest.mark.parametrize("function", [halfulp.var, halfulp.std], ids=name_of)
+def test_ddofs_mean_the_same(function: Any) -> None:
+    x = np.arange(1, 7, dtype="f").reshape(2, 3)
+    for ddof in (*FLAGS, 3, 2**53, -(2**53), 2**53 + 1, 2**63, 1.5, np.int64(1)):
+        want = outcome(partial(function.__wrapped__, x, 1, ddof=ddof))
+        assert outcome(partial(function, x, 1, ddof=ddof)) == want
+
+
 @numpys
 def test_types_of_results_and_outs_mean_the_same(function: Any) -> None:
     plain = function.__wrapped__
@@ -123,9 +142,16 @@ def test_types_of_results_and_outs_mean_the_same(function: Any) -> None:
     for x, dtype, of in itertools.product(
         [np.arange(6, dtype=t).reshape(2, 3) for t in ("f", "d", "i", "B")], dtypes, outs
     ):
+        if dtype is not None and not has(function, "dtype"):
+            continue
+        if of is not None and not has(function, "out"):
+            continue
         ours, theirs = (None if of is None else np.full(2, 9, of) for _ in range(2))
-        want = outcome(partial(plain, x, 1, dtype=dtype, out=theirs), theirs)
-        got = outcome(partial(function, x, 1, dtype=dtype, out=ours), ours)
+        given = {} if dtype is None else {"dtype": dtype}
+        with_theirs = given if theirs is None else {**given, "out": theirs}
+        with_ours = given if ours is None else {**given, "out": ours}
+        want = outcome(partial(plain, x, 1, **with_theirs), theirs)
+        got = outcome(partial(function, x, 1, **with_ours), ours)
         assert got == want, (x.dtype, dtype, of)
 
 
@@ -146,7 +172,12 @@ def outs_beside(memory: Any) -> Iterator[Any]:
     yield memory.view("b")[49:61].view("f")
 
 
-@numpys
+with_out = pytest.mark.parametrize(
+    "function", [each for each in NUMPY if has(each, "out")], ids=name_of
+)
+
+
+@with_out
 def test_outs_that_overlap_or_do_not_fit_mean_the_same(function: Any) -> None:
     def attempt(function: Any, i: int, keepdims: bool, reverse: bool) -> Any:
         memory = np.arange(1, 25, dtype="f")
@@ -178,7 +209,9 @@ def test_arguments_that_are_not_its_own_are_the_same_errors(function: Any) -> No
     x = np.ones(3)
     ways: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         ((), {}), ((x, 0, None), {}), ((x,), {"x": x}), ((x,), {"data": x}),
-        ((x,), {"ord": 2}), ((x,), {"no_such": 1}), ((x, 0), {"axis": 0}),
+        ((x,), {"ord": 2}), ((x,), {"ddof": 1}), ((x,), {"no_such": 1}), ((x,), {"": 1}),
+        ((x,), {"dtype": "d"}), ((x,), {"out": np.zeros(())}), ((x,), {"initial": 5}),
+        ((x, 0), {"axis": 0}),
         ((x, 0), {"axes": 0}), ((), {"axis": 0}), ((x,), {"overflow": "raise"}),
         ((x,), {"where": [True, False, True]}), ((x,), {"split_every": 2}),
         ((x,), {"overflow": "wrap", "where": True, "split_every": None}),
@@ -188,7 +221,7 @@ def test_arguments_that_are_not_its_own_are_the_same_errors(function: Any) -> No
         assert outcome(partial(function, *positional, **named)) == want
 
 
-@numpys
+@with_out
 def test_a_call_that_may_be_interrupted_writes_out_in_the_end(function: Any) -> None:
     x = np.broadcast_to(np.float32(0.5), (2, 2**22))
     out = np.zeros(2, "f")
@@ -200,22 +233,35 @@ def refuse(*given: Any, **named: Any) -> Any:
     raise AssertionError("Python's function was called")
 
 
+def refusing(function: Any, face: str, name: str | None) -> Any:
+    """A shortcut that cannot call Python's function, with the parameters of one."""
+    return _core.shortcut(refuse, face, name, tuple(signature(function).parameters))
+
+
 def test_most_calls_take_the_shortcut() -> None:
     x = np.ones((8, 8), "f")
-    for row in REDUCTIONS:
-        quick = _core.shortcut(refuse, "numpy", row.name)
+    for function in NUMPY:
+        name = {"vector_norm": None, "logsumexp": "log_sum_exp"}.get(
+            name_of(function), name_of(function)
+        )
+        quick = refusing(function, "numpy", name)
         for of in (*"?bhilqBHILQefd", ml_dtypes.bfloat16, ">f8"):
             quick(x.astype(of))
         quick(x, 1)
-        quick(x, axis=(0, -1), keepdims=True, dtype="float64", out=None)
-        quick(x[::2].T, -1, dtype=np.float16, out=np.zeros(8, "e"), keepdims=False)
+        quick(x, axis=(0, -1), keepdims=True)
+        if has(function, "out"):
+            quick(x, out=None)
+            quick(x[::2].T, -1, out=np.zeros(8, "f"), keepdims=False)
+        if has(function, "dtype"):
+            quick(x, axis=(0, -1), keepdims=True, dtype="float64")
+        if has(function, "dtype", "out"):
+            quick(x[::2].T, -1, dtype=np.float16, out=np.zeros(8, "e"), keepdims=False)
         with pytest.raises(AssertionError, match=r"Python's function"):
             quick(x, where=x > 0)
-    norm = _core.shortcut(refuse, "numpy", None)
-    norm(x)
-    norm(x, ord=1)
-    for row in (*REDUCTIONS, *LOGARITHMS):
-        quick = _core.shortcut(refuse, "onnx", row.name)
+    refusing(halfulp.vector_norm, "numpy", None)(x, ord=1)
+    refusing(halfulp.var, "numpy", "var")(x, ddof=1)
+    for row, function in zip(ROWS, ONNX, strict=False):
+        quick = refusing(function, "onnx", row.name)
         for of in (*"ilqILQefd", ml_dtypes.bfloat16):
             quick(x.astype(of), [-1, 0, 0], keepdims=0)
         quick(x, noop_with_empty_axes=0)
@@ -242,7 +288,7 @@ def test_it_is_a_function_to_whoever_looks(function: Any) -> None:
 
 def test_as_a_method_it_is_given_the_object() -> None:
     class Holds:
-        reduce = _core.shortcut(lambda *given: given, "numpy", "sum")
+        reduce = _core.shortcut(lambda *given: given, "numpy", "sum", ("x", "axis"))
 
     held = Holds()
     assert held.reduce(1) == (held, 1)
@@ -269,7 +315,7 @@ def test_calls_and_shortcuts_leave_nothing_behind() -> None:
     after = [sys.getrefcount(each) for each in watched]
     assert all(abs(b - a) < 500 for a, b in zip(before, after, strict=True))
 
-    made = weakref.ref(cyclic := _core.shortcut(lambda: None, "numpy", "sum"))
+    made = weakref.ref(cyclic := _core.shortcut(lambda: None, "numpy", "sum", ("x",)))
     cyclic.__dict__["itself"] = cyclic
     del cyclic
     gc.collect()

@@ -1,4 +1,5 @@
-"""Write cases for run_cases.cpp: hard rows of every term, finished in every way.
+"""Write cases for run_cases.cpp: hard rows of every term, finished in every way, and of
+reductions that are no sums.
 
 The bits expected are those of the oracle.
 
@@ -7,6 +8,7 @@ python tests/native/make_cases.py FILE
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import struct
@@ -25,8 +27,17 @@ from adversarial import hard
 from halfulp.conformance.bits import bits, from_bits
 from halfulp.conformance.cases import hard_rows
 from halfulp.element_types import element_type
-from halfulp.exact import FINISHES, TERMS, exact
-from halfulp.reductions import SUM_SQUARE, Finish, Term
+from halfulp.exact import FINISHES, TERMS, exact, round_exact
+from halfulp.reductions import (
+    LOG_SUM_EXP,
+    MAX,
+    MIN,
+    PROD,
+    SUM_SQUARE,
+    Finish,
+    Reduction,
+    Term,
+)
 from oracle import FLOATS, INTEGERS, expected
 
 LENGTHS = (1, 2, 3, 5, 8, 15, 17, 33, 64, 79, 83, 159, 165, 300, 325)
@@ -44,16 +55,68 @@ def write_case(
     """Write one case, in C or Fortran order as `x` is."""
     transposed = not x.flags.c_contiguous
     codes = (element_type(x.dtype).code, element_type(dtype).code)
-    names = (term.encode(), finish.encode())
+    results = expected(x, axis, dtype, term=term, finish=finish)
     checked = 0
     if x.dtype.kind in "iu" and dtype.kind in "iu" and finish == "none":
         info = np.iinfo(dtype)
         sums = exact(replace(SUM_SQUARE, term=term), x, axis).tolist()
         checked = 1 if all(info.min <= s <= info.max for s in sums) else 2
     header = (*codes, axis, transposed, checked, 0)
-    file.write(struct.pack("<16s16s6i2q", *names, *header, *x.shape))
+    write(file, ("sum", term, finish), header, x, results)
+
+
+def write(
+    file: BinaryIO,
+    names: tuple[str, str, str],
+    header: tuple[int, ...],
+    x: np.ndarray,
+    results: np.ndarray,
+) -> None:
+    """Write what run_cases.cpp reads."""
+    encoded = (name.encode() for name in names)
+    file.write(struct.pack("<16s16s16s6i2q", *encoded, *header, *x.shape))
     file.write(x.tobytes("A"))
-    file.write(expected(x, axis, dtype, term=term, finish=finish).tobytes())
+    file.write(results.tobytes())
+
+
+def write_row(file: BinaryIO, row: Reduction, x: np.ndarray, dtype: np.dtype) -> None:
+    """Write what a row of the table gives that is no sum: rows, then columns."""
+    values = exact(row, x, 1)
+    results = np.array([round_exact(value, dtype) for value in values], dtype)
+    if row.gives_elements and dtype in FLOATS:
+        # Zeros of either sign are the same number.
+        signed = np.signbit(x.astype(float))
+        signs = signed.all(1) if row is MAX else signed.any(1)
+        zeros = results == 0
+        results[zeros] = np.copysign(np.zeros(len(x)), 0.5 - signs).astype(dtype)[zeros]
+    names = (row.operation, row.term, row.finish)
+    codes = (element_type(x.dtype).code, element_type(dtype).code)
+    write(file, names, (*codes, 1, 0, 0, 0), x, results)
+    write(file, names, (*codes, 1, 1, 0, 0), np.asfortranarray(x), results)
+
+
+def write_others(file: BinaryIO, rng: np.random.Generator) -> None:
+    """Write maxima, minima, products and log-sum-exp."""
+    lengths = (1, 2, 3, 8, 17, 64, 65, 130)
+    for dtype in (*FLOATS, *INTEGERS):
+        for n in lengths:
+            if dtype in FLOATS:
+                raw = rng.integers(0, 2 ** (8 * dtype.itemsize), (ROWS, n), np.uint64)
+                any_kind = from_bits(raw.astype(f"u{dtype.itemsize}"), dtype)
+                zeros = np.copysign(0, rng.normal(size=(ROWS, n))).astype(dtype)
+                near_1 = (rng.normal(0, 1, (ROWS, n)) * 1.5).astype(dtype)
+                small = (near_1 - math.log(n)).astype(dtype)
+                far = (near_1 * 200 - 300).astype(dtype)
+                far[:, n // 2] = np.array([0, -0.0, 1e-30, 3])[np.arange(ROWS) % 4]
+                kinds = [any_kind, zeros, near_1, small, far]
+            else:
+                whole = any_integers(rng, dtype, n)
+                kinds = [whole, whole >> dtype.type(8 * dtype.itemsize - 5)]
+            for x in kinds:
+                for row in (MAX, MIN, PROD, LOG_SUM_EXP):
+                    write_row(file, row, x, dtype)
+                write_row(file, LOG_SUM_EXP, x, FLOATS[rng.integers(len(FLOATS))])
+                write_row(file, PROD, x, FLOATS[rng.integers(len(FLOATS))])
 
 
 def write_signed(file: BinaryIO, rng: np.random.Generator) -> None:
@@ -184,6 +247,7 @@ def main() -> None:
                     write_finished(file, rng, term, finish)
                     write_known(file, rng, term, finish)
         write_signed(file, rng)
+        write_others(file, rng)
 
 
 if __name__ == "__main__":
