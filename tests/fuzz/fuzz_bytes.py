@@ -1,6 +1,6 @@
 """Random bytes for everything that reads bytes; `make fuzz` runs it.
 
-    python tests/fuzz/fuzz_bytes.py SECONDS [SEED]        all targets, and fuzz.py
+    python tests/fuzz/fuzz_bytes.py SECONDS [SEED]        all targets, and fuzz*.py
     python tests/fuzz/fuzz_bytes.py TARGET [OPTION ...]   one, with options of libFuzzer
 
 Atheris changes the bytes and watches which code they reach. Seeds are in corpus/TARGET;
@@ -62,7 +62,11 @@ def run_all(seconds: int, seed: int) -> int:
     """Run every target for its share of the time; return how many found something."""
     from fuzz_targets import TARGETS
 
-    exactness = {"exactness": "fuzz.py", "logarithms": "fuzz_logarithms.py"}
+    exactness = {
+        "exactness": "fuzz.py",
+        "joined": "fuzz_joined.py",
+        "logarithms": "fuzz_logarithms.py",
+    }
     share = seconds // (len(TARGETS) + len(exactness))
     commands = {
         name: [sys.executable, HERE / script, str(share), str(seed)]
