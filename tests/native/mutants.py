@@ -112,7 +112,7 @@ MUTANTS = [
     M("rounding.h", "if (rest > half ||", "if (rest >= half ||",
       "ties go up, not to even"),
     M("rounding.h", "if (r < 0) --m;", "", "what is just below a tie counts as above it"),
-    M("rounding.h", "field - 1023 - 63 + scale, r != 0)", "field - 1023 - 63 + scale, false)",
+    M("rounding.h", "63 + scale, r != 0)", "63 + scale, false)",
       "the rest of a pair is forgotten"),
     # Both ends of the enclosure.
     M("results.h", "bound * (1 + 0x1p-9) + std::abs(s) *", "std::abs(s) *",
