@@ -32,8 +32,9 @@ test-onnxruntime-matrix: .venv/test
 # PyTorch and JAX, several hundred megabytes: not part of the default run.
 TORCH ?= torch
 test-interop: .venv/interop
-	$(PIP) '$(TORCH)'
-	$(BIN)/python -m pytest tests/interop
+	$(PIP) '$(TORCH)' onnxscript
+	$(BIN)/python -m pytest tests/interop tests/torch
+	$(BIN)/python -m pytest tests/docs/test_docs.py tests/docs/test_docstrings.py -k torch
 
 # NEON, by Debian's g++-aarch64-linux-gnu and qemu-user-static. On one thread: emulated ones
 # take minutes, and each keeps memory for good.
