@@ -101,6 +101,9 @@ Value reduce_tensor(Request request, bool is_real, bool gives_elements, Value te
       result_type->small ? result_type->small->bytes : format_of(result_type->read_as).bytes;
   const Plan plan =
       make_plan(input_rank, input_sizes, strides, is_reduced, bytes, result_bytes);
+  if (gives_elements && plan.reduced.count() == 0 && plan.kept.count() > 0) {
+    throw std::invalid_argument("halfulp: no elements; allowed: at least one");
+  }
   reduce(plan, request, TorchThreads());
   return result.release();
 }

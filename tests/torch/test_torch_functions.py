@@ -238,6 +238,29 @@ def test_compilers_see_one_operator(name: str) -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@EVERY
+def test_derivatives_in_forward_mode_are_those_of_backward_mode(name: str) -> None:
+    ours, _, _ = FUNCTIONS[name]
+    x, v = _tensor("float64", (3, 4)), _tensor("float64", (4, 3)).T
+    f = partial(ours, dim=1)
+    _, got = torch.func.jvp(f, (x,), (v,))
+    torch.testing.assert_close(got, torch.func.jacrev(f)(x).mul(v).sum((1, 2)))
+    with torch.autograd.forward_ad.dual_level():
+        dual = f(torch.autograd.forward_ad.make_dual(x, v))
+        tangent = torch.autograd.forward_ad.unpack_dual(dual).tangent
+    torch.testing.assert_close(tangent, got)
+    hessian = torch.func.hessian(lambda y: ours(y))(x[0])
+    torch.testing.assert_close(hessian, torch.func.jacrev(torch.func.jacrev(ours))(x[0]))
+
+
+def test_the_greatest_of_nothing_is_an_error_but_not_where_nothing_is_asked() -> None:
+    assert ht.amax(torch.ones(0, 3), 1).shape == (0,)
+    assert ht.amin(torch.ones(0, 0), 1).shape == (0,)
+    with torch.inference_mode(), pytest.raises(ValueError, match="no elements"):
+        torch.ops.halfulp.max(torch.ones(0))
+
+
 def test_compilers_take_sizes_that_are_not_known() -> None:
     compiled = torch.compile(
         lambda x: ht.mean(x, -1), fullgraph=True, backend="aot_eager", dynamic=True
@@ -311,7 +334,11 @@ def test_errors_name_what_is_allowed_and_the_way_out() -> None:
         ),
         (lambda: ht.sum(x.int(), dtype=torch.int8), TypeError, "int8; .*int32"),
         (lambda: ht.vector_norm(x, 3), halfulp.ArgumentError, "ord is 3; allowed: 1"),
-        (lambda: ht.var(x, correction=0.5), halfulp.ArgumentError, "0.5; allowed"),
+        (lambda: ht.var(x, correction=0.5), halfulp.ArgumentError, "correction is 0.5"),
+        (lambda: ht.std(x, correction=2**60), halfulp.ArgumentError, "correction is 1"),
+        (lambda: ht.sum(x, 0, "a"), halfulp.ArgumentError, "keepdim is 'a'; allowed"),
+        (lambda: ht.amax(x[:0], 0), halfulp.ArgumentError, "max of no elements"),
+        (lambda: ht.sum(torch.ones([1] * 65)), halfulp.ArgumentError, "65 dimensions"),
     ]
     for call, kind, message in cases:
         with pytest.raises(kind, match=message.replace("()", r"\(\)")) as caught:

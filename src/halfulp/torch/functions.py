@@ -1,6 +1,6 @@
 """Reductions of tensors by the names and arguments that PyTorch uses.
 
-May import spec.rules, torch.library and torch.operators only; and the
+May import errors, spec.rules, torch.library and torch.operators only; and the
 package torch.
 """
 
@@ -14,7 +14,8 @@ from torch import Tensor, is_grad_enabled
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from halfulp.spec.rules import norm_of, spread_of
+from halfulp.errors import ArgumentError, shown
+from halfulp.spec.rules import norm_of
 from halfulp.torch.library import OPERATORS
 from halfulp.torch.operators import call, check, is_real, level_of_transforms
 
@@ -68,11 +69,20 @@ def _reduce(operator: Any, dtype: Any, input: Any, dim: Any, *arguments: Any) ->
         return call(operator, input, dim, *arguments, dtype=dtype)
     except (RuntimeError, ValueError, IndexError, TypeError):
         name = operator._schema.name.partition("::")[2]
-        check(name, input, dim, dtype)
+        check(name, input, dim, arguments[-1], dtype)
         if dtype is not None or input.is_floating_point() or not is_real(name):
             raise
     # Means and norms of integers: real numbers.
     return call(operator, input, dim, *arguments, dtype=torch.get_default_dtype())
+
+
+def _check_correction(correction: Any) -> None:
+    whole = isinstance(correction, int) and not isinstance(correction, bool)
+    if not whole or abs(correction) > 2**53:
+        raise ArgumentError(
+            f"correction is {shown(correction)}; allowed: an integer of at most 2**53 in "
+            "size"
+        )
 
 
 def sum(
@@ -263,7 +273,7 @@ def var(
     UnsupportedTypeError, AxesError, ArgumentError
         As `sum` does, and if `correction` is no integer.
     """
-    correction = spread_of("var", correction).ddof
+    _check_correction(correction)
     return _reduce(_var, dtype, input, dim, correction, keepdim)
 
 
@@ -279,5 +289,5 @@ def std(
 
     Parameters, result and errors are those of `var`.
     """
-    correction = spread_of("var", correction).ddof
+    _check_correction(correction)
     return _reduce(_std, dtype, input, dim, correction, keepdim)

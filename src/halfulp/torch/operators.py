@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError, shown
 from halfulp.reductions import (
@@ -41,6 +42,8 @@ _FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 _INTEGERS = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 _SMALL = (torch.bool, torch.int8, torch.int16, torch.uint8, torch.uint16)
 
+_MOST_DIMENSIONS = 64  # of the core
+
 _Dims = int | Sequence[int] | None
 
 
@@ -68,7 +71,9 @@ def dims_of(dim: _Dims, rank: int) -> list[int]:
     return sorted(found) if rank and found else list(range(rank))
 
 
-def check(name: str, input: Any, dim: Any = None, dtype: Any = None) -> list[int]:
+def check(
+    name: str, input: Any, dim: Any = None, keepdim: Any = False, dtype: Any = None
+) -> list[int]:
     """Check the arguments of an operator; return the dimensions to reduce.
 
     Raises
@@ -78,6 +83,10 @@ def check(name: str, input: Any, dim: Any = None, dtype: Any = None) -> list[int
     """
     if not isinstance(input, Tensor):
         raise ArgumentError(f"input is a {type(input).__name__}; allowed: a torch.Tensor")
+    if input.dim() > _MOST_DIMENSIONS:
+        raise ArgumentError(
+            f"input has {input.dim()} dimensions; allowed: up to {_MOST_DIMENSIONS}"
+        )
     if input.device.type not in ("cpu", "meta"):
         raise ArgumentError(
             f"input is on device {str(input.device)!r}; allowed: 'cpu': write "
@@ -99,6 +108,15 @@ def check(name: str, input: Any, dim: Any = None, dtype: Any = None) -> list[int
         raise AxesError(
             f"dim is {shown(dim)}; allowed: an int, a sequence of them, or None"
         ) from None
+    if not isinstance(keepdim, bool):
+        raise ArgumentError(f"keepdim is {shown(keepdim)}; allowed: True or False")
+    row = ROWS.get(name)
+    gives_elements = row is not None and row.gives_elements
+    if gives_elements and 0 in input.shape and 0 not in _left(input.shape, dims):
+        raise ArgumentError(
+            f"input has shape {tuple(input.shape)}, and the {name} of no elements is not "
+            "defined; allowed: at least one"
+        )
     allowed: tuple[Any, ...] = _FLOATS
     if not input.is_floating_point() and name not in SPREADS:
         allowed += _INTEGERS
@@ -107,6 +125,11 @@ def check(name: str, input: Any, dim: Any = None, dtype: Any = None) -> list[int
             f"dtype is {shown(dtype, str)}; allowed: {_names(allowed)}"
         )
     return dims
+
+
+def _left(shape: Sequence[Any], dims: Sequence[int]) -> list[Any]:
+    """The sizes that are not reduced."""
+    return [size for i, size in enumerate(shape) if i not in dims]
 
 
 def is_real(name: str) -> bool:
@@ -129,7 +152,7 @@ def _result_dtype(name: str, input: Tensor, dtype: Any) -> Any:
 
 def _fake(name: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     """A result without data: contiguous, of the shape and dtype of the kernel's."""
-    dims = set(check(name, input, dim, dtype))
+    dims = set(check(name, input, dim, dtype=dtype))
     sizes = [
         1 if i in dims else size
         for i, size in enumerate(input.shape)
@@ -138,8 +161,8 @@ def _fake(name: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tens
     return input.new_empty(sizes, dtype=_result_dtype(name, input, dtype))
 
 
-# Each operator as PyTorch's transforms of functions (torch.func) take it, which cannot
-# differentiate operators whose gradients are registered.
+# Each operator as PyTorch's transforms of functions (torch.func) and derivatives in
+# forward mode take it, which do not know what is registered for an operator.
 _TRANSFORMED: dict[Any, Any] = {}
 
 level_of_transforms = torch._C._functorch.maybe_current_level  # None outside
@@ -147,7 +170,7 @@ level_of_transforms = torch._C._functorch.maybe_current_level  # None outside
 
 def call(operator: Any, input: Tensor, *arguments: Any, dtype: Any = None) -> Any:
     """Call an operator, within transforms and outside."""
-    if level_of_transforms() is not None:
+    if level_of_transforms() is not None or forward_ad._current_level >= 0:
         return _TRANSFORMED[operator].apply(input, dtype, *arguments)
     if dtype is None:
         return operator(input, *arguments)
@@ -292,22 +315,25 @@ def _register(
         input, dim, _, keepdim, _ = parted(args)
         return _fake(name, input, dim, keepdim, dtype)
 
-    def keep(ctx: Any, args: Sequence[Any], output: Tensor) -> None:
+    def keep(ctx: Any, args: Sequence[Any], output: Tensor, forward: bool) -> None:
         input, dim, middle, keepdim, _ = parted(args)
         ctx.shape, ctx.dtype = input.shape, input.dtype
         ctx.dims, ctx.keepdim = dims_of(dim, input.dim()), keepdim
         ctx.correction = middle[0] if middle else 0
         ctx.arguments = len(args)
+        ctx.result_shape, ctx.result_dtype = output.shape, output.dtype
         if gradient not in _LINEAR:
             ctx.save_for_backward(input, output)
+            if forward:
+                ctx.save_for_forward(input, output)
 
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        keep(ctx, inputs, output)
+        keep(ctx, inputs, output, False)
 
     def setup_context_with_dtype(
         ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Tensor
     ) -> None:
-        keep(ctx, inputs, output)
+        keep(ctx, inputs, output, False)
 
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         result = gradient(_Case(ctx, grad)).to(ctx.dtype)
@@ -333,11 +359,21 @@ def _register(
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             input, _, *rest = inputs
-            keep(ctx, (input, *rest), output)
+            keep(ctx, (input, *rest), output, True)
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             return *backward(ctx, grad), None
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any, *rest: Any) -> Any:
+            # Each result depends on elements of its own: what the gradient takes each
+            # of them times is its derivative by them.
+            ones = torch.ones((), dtype=tangent.dtype).expand(ctx.result_shape)
+            case = _Case(ctx, ones.to(ctx.result_dtype))
+            terms = gradient(case) * tangent.to(ctx.result_dtype)
+            result = case.sum(terms)
+            return result.reshape(ctx.result_shape)
 
         @staticmethod
         def vmap(info: Any, in_dims: Any, input: Tensor, dtype: Any, *rest: Any) -> Any:
