@@ -6,9 +6,13 @@
 #pragma once
 
 #include <dlfcn.h>
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace halfulp::torch {
@@ -82,6 +86,21 @@ using Range = void (*)(std::int64_t begin, std::int64_t end, void* context);
            (std::int64_t begin, std::int64_t end, std::int64_t grain, Range, void* context))   \
   REQUIRED(torch_get_num_threads, Error, (std::uint32_t*))
 
+// LibTorch, loaded already: as a library of Python's, where others do not see it.
+inline void* loaded() {
+#if defined(__APPLE__)
+  for (std::uint32_t i = 0; i < _dyld_image_count(); ++i) {
+    const char* const name = _dyld_get_image_name(i);
+    if (name && std::strstr(name, "libtorch_cpu.dylib")) {
+      return dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    }
+  }
+  return nullptr;
+#else
+  return dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+#endif
+}
+
 struct Api {
 #define HALFULP_DECLARE(name, result, arguments) result(*name) arguments = nullptr;
   HALFULP_TORCH_FUNCTIONS(HALFULP_DECLARE, HALFULP_DECLARE)
@@ -89,13 +108,8 @@ struct Api {
 
   // Looks all up. Returns what is missing, empty if nothing is.
   std::string find() {
-#if defined(__APPLE__)
-    void* const library = RTLD_DEFAULT;
-#else
-    // Loaded already, as libraries of Python are, where others do not see it.
-    void* const library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (!library) return "libtorch_cpu.so";
-#endif
+    void* const library = loaded();
+    if (!library) return "libtorch_cpu loaded";
     std::string missing;
 #define HALFULP_FIND(name) name = reinterpret_cast<decltype(name)>(dlsym(library, #name));
 #define HALFULP_REQUIRE(name, result, arguments) HALFULP_FIND(name) if (!name) missing = #name;

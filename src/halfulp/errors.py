@@ -61,4 +61,4 @@ class ModelError(HalfulpError, ValueError):
 
 
 class EngineError(HalfulpError, RuntimeError):
-    """ONNX Runtime is missing, too old, or does not load halfulp's library."""
+    """ONNX Runtime or PyTorch is missing, too old, or does not load halfulp's library."""

@@ -54,8 +54,7 @@ def _reduce(operator: Any, dtype: Any, input: Any, dim: Any, *arguments: Any) ->
         # Below PyTorch's gradients, whose way costs several microseconds, if nothing
         # needs them: of a plain tensor, not within a transform or a compiler.
         if (
-            dtype is None
-            and type(input) is Tensor
+            type(input) is Tensor
             and not is_compiling()
             and not (input.requires_grad and is_grad_enabled())
             and level_of_transforms() is None
@@ -63,7 +62,9 @@ def _reduce(operator: Any, dtype: Any, input: Any, dim: Any, *arguments: Any) ->
         ):
             guard = _BelowGradients()
             try:
-                return operator._op(input, dim, *arguments)
+                if dtype is None:
+                    return operator._op(input, dim, *arguments)
+                return operator._op(input, dim, *arguments, dtype=dtype)
             finally:
                 del guard
         return call(operator, input, dim, *arguments, dtype=dtype)
