@@ -25,6 +25,7 @@ from halfulp.commands.info import info
 from halfulp.commands.merge import merge
 from halfulp.commands.rewrite import expand, fuse
 from halfulp.commands.run import run
+from halfulp.commands.stats import stats
 from halfulp.commands.sum import sum_files
 from halfulp.commands.verify import verify
 from halfulp.errors import HalfulpError
@@ -46,6 +47,7 @@ app.command(no_args_is_help=False)(fuse)
 app.command(no_args_is_help=False)(expand)
 app.command(no_args_is_help=False)(docs)
 app.command(no_args_is_help=False)(verify)
+app.command(no_args_is_help=False)(stats)
 app.command("sum", no_args_is_help=False)(sum_files)
 app.command(no_args_is_help=False)(merge)
 app.command()(info)

@@ -360,6 +360,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["expand", "--help"], "Example:  halfulp expand model.onnx"),
         (["docs", "--help"], "Example:  halfulp docs "),
         (["verify", "--help"], "Example:  halfulp verify "),
+        (["stats", "--help"], "Example:  halfulp stats "),
         (["sum", "--help"], "Example:  halfulp sum "),
         (["merge", "--help"], "Example:  halfulp merge "),
         (["info", "--help"], ""),

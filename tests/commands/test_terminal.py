@@ -54,6 +54,7 @@ COMMANDS = {
     "sum long.safetensors --per-tensor": [*LONG, "1.73205081", "3.4641016151377544"],
     "sum big.npy x.npy": ["int64", SUM, "7.41619848709566", "55.0"],
     "sum long.safetensors --per-tensor --axis 0": [*LONG, "double", "[3]", "1  1  1"],
+    "stats long.safetensors big.npy": [*LONG, "double", "1.73205081"],
     "run m.onnx --input x=x.npy": [OUTPUT, "float", "[1, 1]", "55", "15"],
     "fuse m.onnx -o f.onnx": [NODE, "Mul", "ReduceSum"],
     "expand half.onnx -o e.onnx": [NODE],

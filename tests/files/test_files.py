@@ -982,7 +982,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
-@pytest.mark.parametrize("arguments", [[], ["--axis", "0"], ["--axis", "1"], ["packed"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--axis", "0"], ["--axis", "1"], ["packed"], ["stats"]]
+)
 def test_memory_is_bounded(arguments: list[str], folder: Path) -> None:
     # HALFULP_LARGE_FILES=8192 sums 8 GiB.
     mebibytes = int(os.environ.get("HALFULP_LARGE_FILES") or 300)
@@ -992,10 +994,13 @@ def test_memory_is_bounded(arguments: list[str], folder: Path) -> None:
         arguments, name = [], "big.npz"
         with zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             archive.write("big.npy", "big.npy")
+    if arguments == ["stats"]:
+        command = ["stats", name]
+    else:
+        output = ["--output", "o.npy"] if arguments else []
+        command = ["sum", name, *arguments, *output]
     done = subprocess.run(
-        [sys.executable, "-c", _PEAK, "sum", name, *arguments, "--output", "o.npy"][
-            : None if arguments else -2
-        ],
+        [sys.executable, "-c", _PEAK, *command],
         capture_output=True,
         text=True,
         check=True,

@@ -1,7 +1,7 @@
 """The command ``halfulp merge``: join what several runs of halfulp sum have saved.
 
-May import errors, output, terminal and commands.sum and, within the command,
-halfulp.files.
+May import errors, output, terminal, commands.reading and commands.sum and, within the
+command, halfulp.files.
 """
 
 from __future__ import annotations
@@ -11,15 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from halfulp.commands.sum import (
-    Dtype,
-    Failures,
-    Output,
-    State,
-    Strict,
-    check_sum_outputs,
-    show,
-)
+from halfulp.commands.reading import Failures, Strict
+from halfulp.commands.sum import Dtype, Output, State, check_sum_outputs, show
 from halfulp.errors import HalfulpError
 from halfulp.output import STDIO
 from halfulp.terminal import AsCsv, AsJson, check_forms
@@ -62,9 +55,7 @@ def merge(
     check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
     paths, none = named_files(states, (".state",))
-    failures = Failures(strict or len(paths) + len(none) == 1)
-    for path, error in none:
-        failures.add(path, error)
+    failures = Failures(strict, paths, none)
     totals: Totals | None = None
     for path in paths:
         try:

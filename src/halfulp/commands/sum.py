@@ -1,32 +1,35 @@
 """The command ``halfulp sum``: sums of squares of the tensors in files.
 
-May import errors, output and terminal and, within functions, halfulp.files and, of onnx,
-model.data_files.
+May import errors, output, terminal and commands.reading and, within functions,
+halfulp.files and, of onnx, model.data_files.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Table
 
+from halfulp.commands.reading import (
+    HINT,
+    VOID,
+    AsBfloat16,
+    Failures,
+    Files,
+    Patterns,
+    Strict,
+    many,
+    number,
+    progress,
+    size,
+    tensors_of,
+)
 from halfulp.errors import ArgumentError, HalfulpError
 from halfulp.output import STDIO
 from halfulp.terminal import (
@@ -42,10 +45,6 @@ from halfulp.terminal import (
     print_table,
     printable,
 )
-
-_REFRESH = 0.1  # seconds between two looks at the progress
-_VOID = "|V2"  # as which NumPy saves bfloat16
-_HINT = "; with --bfloat16, |V2 is bfloat16"
 
 Dtype = Annotated[
     str | None,
@@ -72,20 +71,10 @@ Output = Annotated[
         help="With --axis: write the sums there; .npy for one array; - is stdout.",
     ),
 ]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at the first file that cannot be read.")
-]
 
 
 def sum_files(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help="Of .npy, .npz, .safetensors, .onnx (the initializers), .zarr, .h5 or "
-            ".hdf5; folders, for all such files below them; or patterns, as 'a/*.npz'.",
-        ),
-    ],
+    files: Files,
     per_tensor: Annotated[
         bool,
         typer.Option(
@@ -102,21 +91,9 @@ def sum_files(
             "--per-tensor, the sums of all tensors are added up.",
         ),
     ] = None,
-    tensor: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Only tensors of such names, as '*.weight'. Repeat."
-        ),
-    ] = None,
+    tensor: Patterns = None,
     dtype: Dtype = None,
-    bfloat16: Annotated[
-        bool,
-        typer.Option(
-            "--bfloat16",
-            help="Take the elements of two bytes and no type, as which NumPy saves "
-            "bfloat16, as bfloat16.",
-        ),
-    ] = False,
+    bfloat16: AsBfloat16 = False,
     output: Output = None,
     state: State = None,
     strict: Strict = False,
@@ -131,7 +108,7 @@ def sum_files(
 
     Example:  halfulp sum model-*.safetensors --per-tensor
     """
-    from halfulp.files.formats.by_ending import ENDINGS, TYPED_ENDINGS, find_tensors
+    from halfulp.files.formats.by_ending import ENDINGS
     from halfulp.files.paths import named_files
     from halfulp.files.sums.along import arrays_along
     from halfulp.files.sums.facts import array_facts, result_type, total_facts
@@ -144,27 +121,14 @@ def sum_files(
     target = result_type(dtype)
     paths, none = named_files(files, ENDINGS)
     check_sum_outputs(output, state, axis, paths)
-    failures = Failures(strict or len(paths) + len(none) == 1)
-    for path, error in none:
-        failures.add(path, error)
-    typed = sorted({p.suffix.lower() for p in paths} & set(TYPED_ENDINGS))
-    if bfloat16 and typed:
-        kinds = " and ".join(typed)
-        tell(f"note: --bfloat16 does nothing in {kinds} files, which tell their types")
-    found: dict[Path, Any] = {}
-    for path in paths:
-        try:
-            found[path] = find_tensors(path, tensor or [], bfloat16)
-        except HalfulpError as error:
-            failures.add(path, error)
-    if found and not any(tensors for tensors, _ in found.values()):
-        _check_something(tensor, [each for _, s in found.values() for each in s])
+    failures = Failures(strict, paths, none)
+    found = tensors_of(paths, tensor, bfloat16, failures)
     began = time.perf_counter()
     facts: dict[str, Any] = {}
     make = per_tensor, tuple(axis) if axis else None
     totals = Totals(*make)
     nbytes = sum(t.nbytes for tensors, _ in found.values() for t in tensors)
-    with _progress(nbytes) as advance:
+    with progress(nbytes) as advance:
         for path, (tensors, _) in list(found.items()) if not axis else ():
             part = Totals(*make)
             try:
@@ -199,52 +163,6 @@ def sum_files(
     facts |= {"bytes": nbytes, "seconds": seconds}
     facts["skipped_types"] = sorted({s.type for s in skipped})
     show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))
-
-
-class Failures:
-    """The files that cannot be read, each of which is told when that turns out.
-
-    Parameters
-    ----------
-    strict : bool
-        Whether the first is raised.
-    """
-
-    def __init__(self, strict: bool) -> None:
-        self.facts: list[dict[str, str]] = []
-        self._strict = strict
-
-    def add(self, path: Path, error: HalfulpError) -> None:
-        """Note and tell, or raise, why a file cannot be read."""
-        if self._strict:
-            raise error
-        text = str(error)
-        if str(path) not in text:
-            text = f"{str(path)!r}: {text}"
-        tell(f"error: {text}")
-        self.facts.append({"file": str(path), "error": text})
-
-
-def tell(text: str) -> None:
-    """Print a line to stderr."""
-    if sys.stderr is not None:
-        print(f"halfulp: {printable(' '.join(text.split()))}", file=sys.stderr)
-
-
-def _check_something(patterns: Sequence[str] | None, skipped: Sequence[Any]) -> None:
-    """Raise an ArgumentError if there were tensors to sum, or names of some."""
-    why = "; ".join(f"{each.name!r} has type {each.type}" for each in skipped[:3])
-    if len(skipped) > 3:
-        why += f"; and {len(skipped) - 3} more"
-    if any(each.type == _VOID for each in skipped):
-        why += _HINT
-    if patterns:
-        named = f"no tensor that can be summed is named {list(patterns)}"
-        raise ArgumentError(named + (f": {why}" if why else ""))
-    if why:
-        raise ArgumentError(
-            f"nothing can be summed: {why}; allowed: real numbers of up to 64 bits"
-        )
 
 
 def check_sum_outputs(
@@ -312,19 +230,19 @@ def _print(
             print_table(console, _sums(each))
     if facts.get("results"):
         print_table(console, _arrays(facts["results"]))
-    line = f"{_many(facts['tensors'], 'tensor')} in {_many(facts['files'], 'file')}"
+    line = f"{many(facts['tensors'], 'tensor')} in {many(facts['files'], 'file')}"
     if "seconds" in facts:
         rate = facts["bytes"] / facts["seconds"] if facts["seconds"] else 0
-        line += f", {_size(facts['bytes'])} in {duration(facts['seconds'])}"
-        line += f" ({_size(rate)}/s)"
+        line += f", {size(facts['bytes'])} in {duration(facts['seconds'])}"
+        line += f" ({size(rate)}/s)"
     print_line(console, line)
     if facts["skipped"]:
         types = ", ".join(map(printable, facts.get("skipped_types", ())))
         of = f" of type {types}" if types else ""
-        hint = _HINT if _VOID in facts.get("skipped_types", ()) else ""
-        print_line(console, f"not summed: {_many(facts['skipped'], 'tensor')}{of}{hint}")
+        hint = HINT if VOID in facts.get("skipped_types", ()) else ""
+        print_line(console, f"not summed: {many(facts['skipped'], 'tensor')}{of}{hint}")
     if facts["failed"]:
-        print_line(console, f"not read: {_many(len(facts['failed']), 'file')}")
+        print_line(console, f"not read: {many(len(facts['failed']), 'file')}")
 
 
 def _csv(facts: dict[str, Any]) -> str:
@@ -348,7 +266,7 @@ def _sums(facts: Sequence[dict[str, Any]]) -> Table:
     table = new_table(*first, *numbers, right=numbers)
     for each in facts:
         # The whole has room for all digits.
-        texts = [_number(each[key], whole) for key in ("sum_square", "norm")]
+        texts = [number(each[key], whole) for key in ("sum_square", "norm")]
         first = [", ".join(each["types"])] if whole else [printable(each["name"])]
         rest = [] if whole else [each["type"]]
         table.add_row(*first, *rest, f"{each['elements']:,}", *texts)
@@ -362,47 +280,3 @@ def _arrays(facts: Sequence[dict[str, Any]]) -> Table:
         values = first_values(each["first_values"], math.prod(each["shape"]))
         table.add_row(printable(each["name"]), each["dtype"], shape, values)
     return table
-
-
-def _number(value: Any, all_digits: bool) -> str:
-    if value is None:
-        return "beyond 2**127"
-    return f"{value:.9g}" if isinstance(value, float) and not all_digits else str(value)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _size(nbytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
-        if nbytes < 1000:
-            return f"{nbytes:.3g} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:.3g} EB"
-
-
-@contextmanager
-def _progress(nbytes: int) -> Iterator[Callable[[int], None]]:
-    """Show bytes, speed and time left on stderr, if it is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda more: None
-        return
-    console = Console(stderr=True)
-    columns = (BarColumn, DownloadColumn, TransferSpeedColumn, TimeRemainingColumn)
-    with Progress(*(c() for c in columns), console=console, transient=True) as progress:
-        task = progress.add_task("", total=nbytes)
-        lock = threading.Lock()
-        done, shown = 0, 0.0
-
-        def advance(more: int) -> None:
-            nonlocal done, shown
-            with lock:
-                done += more
-                now = time.monotonic()
-                if now < shown + _REFRESH:
-                    return
-                shown = now
-            progress.update(task, completed=done)
-
-        yield advance

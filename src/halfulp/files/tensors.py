@@ -56,11 +56,14 @@ class WrittenChunks:
         The same.
     fill : numpy.ndarray
         Of shape (), as it is summed: each element of the other chunks.
+    missing : tuple of int
+        Where the first element of the other chunks is, in C order.
     """
 
     places: npt.NDArray[np.int64]
     known: set[tuple[int, ...]]
     fill: Array
+    missing: tuple[int, ...]
 
 
 class Tensor(ABC):

@@ -88,7 +88,8 @@ class ChunkedTensor(Tensor):
             free = next(p for p in _grid_places(grid) if p not in known)
             first = tuple(g * p for g, p in zip(self.grain, free, strict=True))
             one = tuple(slice(n, n + 1) for n in first)
-            return WrittenChunks(places, known, self._elements(array[one]).reshape(()))
+            fill = self._elements(array[one]).reshape(())
+            return WrittenChunks(places, known, fill, first)
 
     @property
     def _chunk_grid(self) -> list[int]:

@@ -1,6 +1,6 @@
 """Adds up the squares of tensors in files, several threads reading and summing.
 
-May import element_types, errors, exact_sums, settings, files' tensors and, beside it,
+May import errors, exact_sums, settings, files' tensors and, beside it,
 totals only. A sum is exact, so each thread has its own, of whatever boxes it took; they
 are merged.
 """
@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from halfulp.element_types import ElementType
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.exact_sums import SumSquare
 from halfulp.files.sums.totals import Totals
@@ -26,6 +26,19 @@ from halfulp.settings import get_num_threads
 PIECE = 2**20
 
 Advance = Callable[[int], None]
+
+
+class Mergeable(Protocol):
+    """What grows by pieces of a tensor, and merges."""
+
+    def copy(self) -> Self:
+        """Return a copy."""
+
+    def merge(self, other: Self, /) -> Self:
+        """Add another, which stays as it is; return this one."""
+
+
+M = TypeVar("M", bound=Mergeable)
 
 
 class FileError(ModelError):
@@ -84,13 +97,53 @@ def sum_box(
         Of the other axes. A piece has all of its sums.
     advance : function of int
     """
+
+    def begin(shape: tuple[int, ...]) -> SumSquare:
+        return SumSquare(tensor.element.name, shape)
+
+    def add(exact_sum: SumSquare, array: Array, box: Box) -> object:
+        return exact_sum.update(array, axes)
+
+    def spread(exact_sum: SumSquare, shape: tuple[int, ...]) -> SumSquare:
+        return SumSquare.concatenate([exact_sum] * math.prod(shape), shape)
+
+    return accumulate(tensor, read, axes, kept, advance, begin, add, spread)
+
+
+def accumulate(
+    tensor: Tensor,
+    read: Read,
+    axes: tuple[int, ...],
+    kept: Box,
+    advance: Advance,
+    begin: Callable[[tuple[int, ...]], M],
+    add: Callable[[M, Array, Box], object],
+    spread: Callable[[M, tuple[int, ...]], M],
+) -> M:
+    """Return what pieces of a tensor are added to, by several threads.
+
+    Parameters
+    ----------
+    tensor, read, axes, kept, advance
+        As for `sum_box`.
+    begin : function of a shape
+        Makes what is added to, for a result of that shape.
+    add : function of what was made, an array and its box
+        Adds a piece. Of elements that were never written one is added, as an array of a
+        side of 1 on each axis, at the first place of them, and counted as often as it
+        takes.
+    spread : function of what was made and a shape
+        Makes of one of shape (1, 1, ...) one of equal results of a shape.
+    """
     itemsize = tensor.element.dtype.itemsize
     shape = tuple(side.stop - side.start for side in kept)
     summed = tuple(slice(0, tensor.shape[i]) for i in axes)
     if not tensor.size:
         box = whole_box(axes, summed, kept)
         empty = np.empty([side.stop - side.start for side in box], tensor.element.dtype)
-        return SumSquare(tensor.element.name, shape).update(empty, axes)
+        total = begin(shape)
+        add(total, empty, box)
+        return total
     elements = max(1, PIECE // itemsize // math.prod(shape))
     written, missing = tensor.written_chunks, 0
     if written is None:
@@ -100,13 +153,14 @@ def sum_box(
         missing = math.prod(side.stop for side in summed) - sum(map(_size, there))
         shared = _SharedBoxes(there)
 
-    def work() -> SumSquare:
-        exact_sum = SumSquare(tensor.element.name, shape)
+    def work() -> M:
+        total = begin(shape)
         for box in shared:
-            array = read(whole_box(axes, box, kept))
-            exact_sum.update(array, axes)
+            whole = whole_box(axes, box, kept)
+            array = read(whole)
+            add(total, array, whole)
             advance(tensor.stored.nbytes(array.size))
-        return exact_sum
+        return total
 
     pieces = math.prod(shape) * math.prod(s.stop for s in summed) * itemsize // PIECE
     threads = max(1, min(get_num_threads(), tensor.threads, pieces))
@@ -114,7 +168,10 @@ def sum_box(
     for other in others:
         first.merge(other)
     if written is not None and missing:
-        first.merge(_equal_sums(tensor.element, written.fill, missing, shape))
+        one = begin((1,) * len(kept))
+        box = tuple(slice(place, place + 1) for place in written.missing)
+        add(one, written.fill.reshape((1,) * len(tensor.shape)), box)
+        first.merge(spread(_repeated(one, missing), shape))
         advance(tensor.stored.nbytes(missing * math.prod(shape)))
     return first
 
@@ -160,17 +217,14 @@ def _written_boxes(
     return result
 
 
-def _equal_sums(
-    element: ElementType, value: Array, count: int, shape: tuple[int, ...]
-) -> SumSquare:
-    """Return sums of so many squares of one value each, in few additions."""
-    one = SumSquare(element.name).update(value)
-    total = SumSquare(element.name)
-    for bit in f"{count:b}":
-        total = total + total
+def _repeated(one: M, count: int) -> M:
+    """Return what so many of one add up to, in few additions."""
+    total = one.copy()
+    for bit in f"{count:b}"[1:]:
+        total.merge(total.copy())
         if bit == "1":
             total.merge(one)
-    return SumSquare.concatenate([total] * math.prod(shape), shape)
+    return total
 
 
 def whole_box(axes: tuple[int, ...], summed: Box, kept: Box) -> Box:
@@ -200,11 +254,9 @@ class _SharedBoxes:
             self._parts = iter(())
 
 
-def _in_threads(
-    work: Callable[[], SumSquare], threads: int, stop: Callable[[], None]
-) -> list[SumSquare]:
+def _in_threads(work: Callable[[], M], threads: int, stop: Callable[[], None]) -> list[M]:
     """Return the results of `work` in so many threads; raise the first error of any."""
-    results: list[SumSquare] = []
+    results: list[M] = []
     errors: list[BaseException] = []
 
     def run() -> None:
