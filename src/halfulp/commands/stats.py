@@ -66,7 +66,7 @@ def stats(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show count, sum, mean, deviation, extremes and norm of each tensor in files.
+    """Show sum, mean, deviation, extremes and norm of tensors in files.
 
     And how many elements are NaN or infinite, with the index of the first. Each number
     is the exact one, rounded once to double, whatever the type. Files of any size are
