@@ -261,6 +261,21 @@ def test_the_greatest_of_nothing_is_an_error_but_not_where_nothing_is_asked() ->
         torch.ops.halfulp.max(torch.ones(0))
 
 
+def test_compilers_take_means_of_integers() -> None:
+    x = torch.arange(6).reshape(2, 3)
+    for f in (lambda y: ht.mean(y, 1), lambda y: ht.std(y, 1), ht.vector_norm):
+        compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+        assert _bits(compiled(x)) == _bits(f(x))
+        torch._dynamo.reset()
+    program = torch.export.export(_Means(), (x,))
+    assert _bits(program.module()(x)) == _bits(ht.mean(x, 1))
+
+
+class _Means(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return ht.mean(x, 1)
+
+
 def test_compilers_take_sizes_that_are_not_known() -> None:
     compiled = torch.compile(
         lambda x: ht.mean(x, -1), fullgraph=True, backend="aot_eager", dynamic=True

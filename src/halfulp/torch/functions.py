@@ -17,7 +17,14 @@ from torch.compiler import is_compiling
 from halfulp.errors import ArgumentError, shown
 from halfulp.spec.rules import norm_of
 from halfulp.torch.library import OPERATORS
-from halfulp.torch.operators import call, check, is_real, level_of_transforms
+from halfulp.torch.operators import (
+    ROWS,
+    SPREADS,
+    call,
+    check,
+    is_real,
+    level_of_transforms,
+)
 
 __all__ = [
     "amax",
@@ -46,6 +53,8 @@ _amax = OPERATORS.max.default
 _amin = OPERATORS.min.default
 _var = OPERATORS.var.default
 _std = OPERATORS.std.default
+# Those whose results are real numbers, also of integers.
+_REAL = [getattr(OPERATORS, name).default for name in (*ROWS, *SPREADS) if is_real(name)]
 
 
 def _reduce(operator: Any, dtype: Any, input: Any, dim: Any, *arguments: Any) -> Any:
@@ -67,11 +76,14 @@ def _reduce(operator: Any, dtype: Any, input: Any, dim: Any, *arguments: Any) ->
                 return operator._op(input, dim, *arguments, dtype=dtype)
             finally:
                 del guard
+        # A compiler must not see a call that fails.
+        if dtype is None and operator in _REAL and not input.is_floating_point():
+            dtype = torch.get_default_dtype()
         return call(operator, input, dim, *arguments, dtype=dtype)
-    except (RuntimeError, ValueError, IndexError, TypeError):
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):
         name = operator._schema.name.partition("::")[2]
         check(name, input, dim, arguments[-1], dtype)
-        if dtype is not None or input.is_floating_point() or not is_real(name):
+        if dtype is not None or input.is_floating_point() or operator not in _REAL:
             raise
     # Means and norms of integers: real numbers.
     return call(operator, input, dim, *arguments, dtype=torch.get_default_dtype())
