@@ -32,7 +32,7 @@ from halfulp.bench.accuracy import (
     errors_of,
     result_of_integers,
 )
-from halfulp.bench.cells import CELLS, FLOATS, ROWS, TYPES, Cell
+from halfulp.bench.cells import CELLS, FLOATS, OTHERS, ROWS, SUMS, TYPES, Cell
 from halfulp.bench.child import answers, environment
 from halfulp.bench.machine import describe
 from halfulp.bench.memory import extra_memory
@@ -66,6 +66,7 @@ REFUSED = {
     ("torch.sum", "uint64"),
     ("torch.abs", "uint32"),
     ("torch.abs", "uint64"),
+    *((f"torch.{name}", f"uint{n}") for name in ("amax", "amin") for n in (32, 64)),
 }
 
 
@@ -172,12 +173,15 @@ def round_exact_all(reduction: Reduction, value: Any, element: ElementType) -> A
 
 
 def test_every_reduction_has_the_cells_that_its_goals_are_of() -> None:
-    for reduction in ROWS:
+    for reduction in (row.name for row in SUMS):
         names = {cell.name for cell in CELLS.values() if reduction in cell.reductions}
         assert {"rows", "columns", "short-rows", "small", "ties-rows"} <= names
     for reduction in ("sum", "l1", "sum_square"):
         names = {cell.name for cell in CELLS.values() if reduction in cell.reductions}
         assert {"flat", "middle", "channels", "64MiB", "1GiB", "zeros-rows"} <= names
+    for reduction in (row.name for row in OTHERS):
+        names = {cell.name for cell in CELLS.values() if reduction in cell.reductions}
+        assert {"joined-flat", "joined-columns", "joined-short-rows"} <= names
 
 
 def test_cells_have_the_sizes_that_their_names_promise() -> None:
@@ -201,7 +205,7 @@ def test_layouts_are_what_they_are_called() -> None:
 
 
 @pytest.mark.parametrize("type_name", FLOATS)
-@pytest.mark.parametrize("reduction", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("reduction", SUMS, ids=lambda row: row.name)
 @pytest.mark.parametrize("length", [16, 4096])
 def test_every_result_of_a_cell_of_ties_is_a_tie(
     reduction: Reduction, type_name: str, length: int
@@ -221,7 +225,7 @@ def test_every_result_of_a_cell_of_ties_is_a_tie(
 @pytest.mark.parametrize("length", [16, 4096])
 def test_hard_sums_are_zero_or_an_ulp_of_an_element(type_name: str, length: int) -> None:
     element = TYPES[type_name]
-    for reduction in ROWS.values():
+    for reduction in SUMS:
         rows = hard_rows("zeros", (20, length), element, reduction)
         assert set(exact(reduction, rows, 1)) == {0}
         if reduction.term == "value":
@@ -724,7 +728,7 @@ def test_files_are_written_whole_or_not_at_all(
 # --- accuracy
 
 
-@pytest.mark.parametrize("reduction", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("reduction", SUMS, ids=lambda row: row.name)
 @pytest.mark.parametrize("type_name", ACCURACY_TYPES)
 def test_results_of_integers_are_exact(
     type_name: str, reduction: Reduction, rng: np.random.Generator
@@ -759,7 +763,7 @@ def test_errors_are_in_ulps_of_the_exact_sum() -> None:
         error_in_ulps(math.inf, Fraction(1), "float16")
 
 
-@pytest.mark.parametrize("reduction", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("reduction", SUMS, ids=lambda row: row.name)
 @pytest.mark.parametrize("type_name", ACCURACY_TYPES)
 def test_halfulp_is_within_half_an_ulp(type_name: str, reduction: Reduction) -> None:
     numpy = next(p for p in PEERS if p.name == "numpy" and p.reduction == reduction)

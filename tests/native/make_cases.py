@@ -85,7 +85,8 @@ def write_row(file: BinaryIO, row: Reduction, x: np.ndarray, dtype: np.dtype) ->
     results = np.array([round_exact(value, dtype) for value in values], dtype)
     if row.gives_elements and dtype in FLOATS:
         # Zeros of either sign are the same number.
-        signed = np.signbit(x.astype(float))
+        with np.errstate(invalid="ignore"):
+            signed = np.signbit(x.astype(float))
         signs = signed.all(1) if row is MAX else signed.any(1)
         zeros = results == 0
         results[zeros] = np.copysign(np.zeros(len(x)), 0.5 - signs).astype(dtype)[zeros]
@@ -108,7 +109,10 @@ def write_others(file: BinaryIO, rng: np.random.Generator) -> None:
                 small = (near_1 - math.log(n)).astype(dtype)
                 far = (near_1 * 200 - 300).astype(dtype)
                 far[:, n // 2] = np.array([0, -0.0, 1e-30, 3])[np.arange(ROWS) % 4]
-                kinds = [any_kind, zeros, near_1, small, far]
+                rare = near_1.copy()
+                places = np.arange(ROWS), rng.integers(n, size=ROWS)
+                rare[places] = np.resize([math.inf, -math.inf, math.nan, 0, -0.0], ROWS)
+                kinds = [any_kind, zeros, near_1, small, far, rare]
             else:
                 whole = any_integers(rng, dtype, n)
                 kinds = [whole, whole >> dtype.type(8 * dtype.itemsize - 5)]
@@ -117,6 +121,14 @@ def write_others(file: BinaryIO, rng: np.random.Generator) -> None:
                     write_row(file, row, x, dtype)
                 write_row(file, LOG_SUM_EXP, x, FLOATS[rng.integers(len(FLOATS))])
                 write_row(file, PROD, x, FLOATS[rng.integers(len(FLOATS))])
+        # Few columns, which are read as more; what is greatest at either end.
+        for n in (1100, 2101):
+            whole = dtype not in FLOATS
+            x = any_integers(rng, dtype, n)[:3] if whole else rng.normal(1, 0.1, (3, n))
+            x = np.sort(x.astype(dtype), axis=1)
+            for each in (x, x[:, ::-1].copy()):
+                for row in (MAX, MIN, PROD):
+                    write_row(file, row, each, dtype)
 
 
 def write_signed(file: BinaryIO, rng: np.random.Generator) -> None:

@@ -11,15 +11,33 @@ from dataclasses import dataclass
 
 from halfulp.bench.values import Array, hard_rows, ordinary
 from halfulp.element_types import ELEMENT_TYPES, ElementType
-from halfulp.reductions import REDUCTIONS, Reduction
+from halfulp.reductions import (
+    L1,
+    L2,
+    LOG_SUM_EXP,
+    MAX,
+    MEAN,
+    MIN,
+    PROD,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+)
 
 TYPES = {t.numpy_name: t for t in ELEMENT_TYPES}
 FLOATS = tuple(name for name, t in TYPES.items() if t.kind == "float")
-ROWS = {row.name: row for row in REDUCTIONS}
+SUMS = (SUM_SQUARE, SUM, MEAN, L1, L2)
+# What is no sum of elements, their sizes or squares.
+OTHERS = (MAX, MIN, PROD, LOG_SUM_EXP)
+ROWS = {row.name: row for row in (*SUMS, *OTHERS)}
 
-# Reductions that differ in what an element adds, in what becomes of a sum, and all.
+# Reductions that differ in what an element adds, in what becomes of a sum, and all of
+# these; and those that are no sums.
 _TERMS = ("sum_square", "sum", "l1")
-_ALL = tuple(ROWS)
+_ALL = tuple(row.name for row in SUMS)
+_OTHERS = tuple(row.name for row in OTHERS)
+# What the names of their cells begin with.
+JOINED = "joined"
 _SQUARES = ("sum_square",)
 
 # How an array lies in a buffer of C-contiguous memory.
@@ -121,6 +139,20 @@ def _hard(
         )
 
 
+def _joined() -> Iterator[Cell]:
+    """The cells of what is no sum."""
+    for name, what, shape, axes in (
+        ("flat", "2^24 elements", _FLAT, None),
+        ("rows", "(4096, 4096) axis 1", _MATRIX, (1,)),
+        ("columns", "(4096, 4096) axis 0", _MATRIX, (0,)),
+        ("middle", "(64, 256, 1024) axis 1", (64, 256, 1024), (1,)),
+        ("short-rows", "(2^20, 16) axis 1", _SHORT, (1,)),
+        ("few-rows", "(16, 2^20) axis 0", (16, 1 << 20), (0,)),
+        ("small", "64 elements", (64,), None),
+    ):
+        yield Cell(f"{JOINED}-{name}", what, shape, axes, _OTHERS)
+
+
 CELLS = {
     cell.name: cell
     for cell in (
@@ -193,6 +225,7 @@ CELLS = {
                 ("few", "(16, 2^20) axis 0", (16, 1 << 20), (0,)),
             )
         ),
+        *_joined(),
     )
 }
 

@@ -133,7 +133,20 @@ def _to_peers(
 
 
 def _is_large(row: Measured) -> bool:
-    return row.nbytes >= _LARGE
+    return row.nbytes >= _LARGE and not _is_joined(row)
+
+
+def _is_joined(row: Measured) -> bool:
+    """Whether a row is of what is no sum, which has goals of its own."""
+    return row.cell.startswith("joined-")
+
+
+def _is_extreme(row: Measured) -> bool:
+    return row.reduction in ("max", "min")
+
+
+def _is_log_sum_exp(row: Measured) -> bool:
+    return _is_joined(row) and row.reduction == "log_sum_exp" and row.nbytes >= _LARGE
 
 
 def beside_peers(rows: Rows) -> list[Measured]:
@@ -241,6 +254,52 @@ GOALS = (
             *("cancel", "cancel-rows", "cancel-columns"),
             among=lambda row: not _is_double(row),
         ),
+    ),
+    Goal(
+        "joined-flat, -rows of max and min",
+        0.9,
+        "of the limit",
+        _of_limit("joined-flat", "joined-rows", among=_is_extreme),
+    ),
+    Goal(
+        "joined-columns, -middle of max and min",
+        0.85,
+        "of the limit",
+        _of_limit("joined-columns", "joined-middle", among=_is_extreme),
+    ),
+    Goal(
+        "8 MiB or more of max and min",
+        1.0,
+        "times the faster of numpy, torch",
+        _to_peers(
+            lambda row: _is_extreme(row) and row.nbytes >= _LARGE,
+            ["numpy", "torch.amax", "torch.amin"],
+        ),
+    ),
+    Goal(
+        "log_sum_exp of other types than float64",
+        0.5,
+        "times exponentials added by torch",
+        _to_peers(
+            lambda row: _is_log_sum_exp(row) and not _is_double(row), ["torch.exp"]
+        ),
+    ),
+    Goal(
+        "log_sum_exp of float64",
+        0.125,
+        "times exponentials added by torch",
+        _to_peers(lambda row: _is_log_sum_exp(row) and _is_double(row), ["torch.exp"]),
+    ),
+    Goal(
+        "joined-small",
+        1.0,
+        "µs",
+        lambda rows: (
+            (row.best() / 1000, row)
+            for row in rows
+            if row.cell == "joined-small" and row.threads == 1
+        ),
+        at_most=True,
     ),
     Goal("extra memory", 1.0, "MiB", _memory, at_most=True),
 )

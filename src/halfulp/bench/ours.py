@@ -11,7 +11,7 @@ from typing import Any
 import halfulp
 from halfulp.bench.cells import Cell
 from halfulp.bench.values import Array
-from halfulp.reductions import Reduction
+from halfulp.reductions import LOG_SUM_EXP, Reduction
 
 
 def ours(cell: Cell, reduction: Reduction, x: Array) -> tuple[str, Mapping[str, Any]]:
@@ -29,6 +29,8 @@ def ours(cell: Cell, reduction: Reduction, x: Array) -> tuple[str, Mapping[str, 
 
 def expression(reduction: Reduction) -> str:
     """Return the call of a reduction of x along axes."""
+    if reduction is LOG_SUM_EXP:
+        return "halfulp.logsumexp(x, axes)"
     if reduction.ord is None:
         return f"halfulp.{reduction.name}(x, axes)"
     return f"halfulp.vector_norm(x, axes, ord={reduction.ord})"

@@ -16,7 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp.bench.results import EXACT
-from halfulp.reductions import L1, L2, MEAN, REDUCTIONS, SUM, SUM_SQUARE, Reduction
+from halfulp.reductions import (
+    L1,
+    L2,
+    LOG_SUM_EXP,
+    MAX,
+    MEAN,
+    MIN,
+    PROD,
+    REDUCTIONS,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+)
 
 Array = npt.NDArray[Any]
 Axes = tuple[int, ...] | None
@@ -124,6 +136,11 @@ def _bitrep(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
     return {"Sum": importlib.import_module("bitrep").FastSumF64, "x": x}
 
 
+def _scipy(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
+    special = importlib.import_module("scipy.special")
+    return {"logsumexp": special.logsumexp, "x": x, "axes": axes}
+
+
 def _fsum(x: Array, axes: Axes, threads: int) -> Mapping[str, Any]:
     return {"fsum": math.fsum, "x": x}
 
@@ -162,6 +179,10 @@ def _floats(x: Array, axes: Axes) -> bool:
 
 def _integers(x: Array, axes: Axes) -> bool:
     return not _is_float(x)
+
+
+def _one_axis(x: Array, axes: Axes) -> bool:
+    return axes is None or len(axes) == 1
 
 
 def _flat_doubles(x: Array, axes: Axes) -> bool:
@@ -304,6 +325,51 @@ PEERS = (
     Peer(L2, "torch", "torch", "torch.linalg.vector_norm(t, dim=axes)", _torch, _floats),
     _runtime(L2),
     Peer(L2, "numkong", "numkong", "numkong.norm(x, axis=axes)", _numkong),
+    *(
+        peer
+        for row, numpy, torch, call, bottleneck in (
+            (MAX, "np.max", "torch.amax", "t.amax", "bn.nanmax"),
+            (MIN, "np.min", "torch.amin", "t.amin", "bn.nanmin"),
+        )
+        for peer in (
+            Peer(row, "numpy", "numpy", f"{numpy}(x, axis=axes)", _numpy),
+            Peer(row, torch, "torch", f"{call}(axes or ())", _torch),
+            Peer(
+                row,
+                "bottleneck",
+                "bottleneck",
+                f"{bottleneck}(x, axis)",
+                _bottleneck,
+                _has_bottleneck,
+            ),
+        )
+    ),
+    Peer(PROD, "numpy", "numpy", "np.prod(x, axis=axes)", _numpy),
+    Peer(
+        PROD,
+        "torch",
+        "torch",
+        "t.prod(axes[0]) if axes else t.prod()",
+        _torch,
+        _one_axis,
+    ),
+    Peer(
+        LOG_SUM_EXP,
+        "torch",
+        "torch",
+        "t.logsumexp(axes or tuple(range(t.ndim)))",
+        _torch,
+        _floats,
+    ),
+    Peer(
+        LOG_SUM_EXP,
+        "torch.exp",
+        "torch",
+        "t.exp().sum(axes).log()",
+        _torch,
+        _floats,
+    ),
+    Peer(LOG_SUM_EXP, "scipy", "scipy", "logsumexp(x, axis=axes)", _scipy, _floats),
 )
 
 LIBRARIES = tuple(dict.fromkeys(peer.library for peer in PEERS))

@@ -169,14 +169,15 @@ def accuracy(
     Example:  halfulp bench accuracy --quick
     """
     from halfulp.bench.accuracy import ACCURACY_TYPES, DISTRIBUTIONS
-    from halfulp.bench.cells import ROWS
+    from halfulp.bench.cells import SUMS
 
     reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
     if _shown("accuracy", [saved] if saved else None, reports):
         return
+    sums = [row.name for row in SUMS]
     jobs = [
         {"reduction": row, "type": name, "values": values, "n": 10**digits}
-        for row in _choose("reduction", reductions, ROWS, ROWS)
+        for row in _choose("reduction", reductions, sums, sums)
         for name in _choose("type", types, ACCURACY_TYPES, ACCURACY_TYPES)
         for values in DISTRIBUTIONS
         for digits in range(1, 7 if quick else 8)
