@@ -122,3 +122,52 @@ def test_onnx_runtime_gives_the_bits_of_pytorch(exported: Path, n: int) -> None:
             np.testing.assert_allclose(theirs, value.detach().numpy(), rtol=1e-5)
     # It matters here: without the library the sums are others.
     assert not np.array_equal(plain[0], got["sum"])
+
+
+class Types(torch.nn.Module):
+    """Dtypes that nodes of ONNX do not take or give as they are."""
+
+    def forward(self, x: Any, whole: Any, small: Any) -> Any:
+        half = x.to(torch.float16)
+        return {
+            "half": ht.sum(half, 1),
+            "wider": ht.mean(half, 1, dtype=torch.float32),
+            "narrower": ht.sum(x, 1, dtype=torch.float16),
+            "int32 as int64": ht.sum(whole, 0),
+            "modulo 2^32": ht.sum_square(whole, 0, dtype=torch.int32),
+            "mean of integers": ht.mean(whole, 1),
+            "norm of integers": ht.vector_norm(whole, 1, dtype=torch.float64),
+            "uint8": ht.sum(small, 1),
+            "bool": ht.sum(x > 0),
+            "greatest of bool": ht.amax(x > 0, 1),
+            "none named": ht.sum(x, ()),
+            "scalar": ht.sum(x[0, 0], 0),
+        }
+
+
+def test_types_are_those_of_pytorch_and_so_are_the_bits(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 40, generator=generator)
+    whole = torch.randint(
+        -(2**31), 2**31 - 1, (3, 40), generator=generator, dtype=torch.int32
+    )
+    small = torch.randint(0, 255, (3, 40), generator=generator, dtype=torch.uint8)
+    path = tmp_path / "types.onnx"
+    table = ht.onnx_translation_table()
+    torch.onnx.export(
+        Types().eval(),
+        (x, whole, small),
+        dynamo=True,
+        verbose=False,
+        custom_translation_table=table,
+    ).save(path)
+    options = onnxruntime.SessionOptions()
+    halfulp.onnxruntime.register(options, halfulp.onnxruntime.OPERATORS)
+    session = onnxruntime.InferenceSession(
+        str(path), options, providers=["CPUExecutionProvider"]
+    )
+    feeds = {"x": x.numpy(), "whole": whole.numpy(), "small": small.numpy()}
+    want = Types()(x, whole, small)
+    for (name, value), got in zip(want.items(), session.run(None, feeds), strict=True):
+        assert got.dtype == value.numpy().dtype, name
+        assert got.tobytes() == value.numpy().tobytes(), name
