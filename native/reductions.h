@@ -18,6 +18,7 @@ namespace halfulp {
 using TypeSet = std::uint32_t;
 
 constexpr TypeSet set_of(Type type) { return TypeSet{1} << static_cast<int>(type); }
+constexpr TypeSet set_of(SmallType type) { return TypeSet{1} << static_cast<int>(type); }
 
 constexpr TypeSet all_types() {
   TypeSet all = 0;
@@ -33,6 +34,7 @@ constexpr TypeSet float_types() {
 
 inline constexpr TypeSet kAllTypes = all_types();
 inline constexpr TypeSet kAllButBfloat16 = kAllTypes & ~set_of(Type::bfloat16);
+inline constexpr TypeSet kBytes = set_of(SmallType::int8) | set_of(SmallType::uint8);
 
 enum class AxesPlace { none, attribute, input };
 
@@ -98,6 +100,14 @@ inline constexpr Versions kFloatsFrom28{{{1, AxesPlace::attribute, false, kAllBu
                                          {18, AxesPlace::input, true, kAllTypes},
                                          {28, AxesPlace::input, true, float_types()}}};
 
+inline constexpr Versions kBytesFrom12{
+    {{1, AxesPlace::attribute, false, kAllButBfloat16},
+     {11, AxesPlace::attribute, false, kAllButBfloat16},
+     {12, AxesPlace::attribute, false, kAllButBfloat16 | kBytes},
+     {13, AxesPlace::attribute, false, kAllTypes | kBytes},
+     {18, AxesPlace::input, true, kAllTypes | kBytes},
+     {20, AxesPlace::input, true, kAllTypes | kBytes | set_of(SmallType::boolean)}}};
+
 inline constexpr double kInfiniteOrd = std::numeric_limits<double>::infinity();
 
 #define REDUCTION(name, operator_name, operation, term, finish, ord, versions) \
@@ -123,25 +133,6 @@ inline constexpr Reduction kNumpyReductions[] = {
 constexpr bool gives_elements(Operation operation, Term term) {
   return (operation == Operation::max || operation == Operation::min) && term == Term::value;
 }
-
-// Whether models may have it; others are functions of Python alone, and come last.
-constexpr bool is_in_models(const Reduction& row) {
-  return row.operation == Operation::sum && row.finish != Finish::log;
-}
-
-constexpr std::size_t count_of_models() {
-  std::size_t count = 0;
-  for (const Reduction& row : kReductions) count += is_in_models(row);
-  return count;
-}
-inline constexpr std::size_t kModelReductions = count_of_models();
-
-constexpr bool models_come_first() {
-  bool first = true;
-  for (std::size_t i = 0; i < kModelReductions; ++i) first &= is_in_models(kReductions[i]);
-  return first;
-}
-static_assert(models_come_first());
 
 // The type of results of elements that are read as `type`, if no other is asked for, as NumPy
 // has it: that of floats, and for integers 64 bits or, of means and norms, float64.

@@ -44,10 +44,10 @@ constexpr int kFoldingRelease = 32;
 // A reduction's operator of one element type, in one runtime.
 struct Operator : OrtCustomOp {
   const Reduction& reduction;
-  const Type type;
+  const DataType type;
   const OrtApi* const runtime;
 
-  Operator(const Reduction& row, Type of, const OrtApi* in)
+  Operator(const Reduction& row, DataType of, const OrtApi* in)
       : OrtCustomOp{}, reduction(row), type(of), runtime(in) {
     const auto zero = [](const OrtCustomOp*) { return 0; };
     const auto zero_at = [](const OrtCustomOp*, std::size_t) { return 0; };
@@ -55,13 +55,13 @@ struct Operator : OrtCustomOp {
     GetName = [](const OrtCustomOp* op) { return of_op(op).reduction.operator_name; };
     GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
     GetInputType = [](const OrtCustomOp* op, std::size_t i) {
-      return static_cast<int>(i == 0 ? of_op(op).type : Type::int64);
+      return i == 0 ? of_op(op).type.code() : static_cast<int>(Type::int64);
     };
     GetInputTypeCount = [](const OrtCustomOp* op) {
       return std::size_t{of_op(op).reduction.versions.have(AxesPlace::input) ? 2U : 1U};
     };
     GetOutputType = [](const OrtCustomOp* op, std::size_t) {
-      return static_cast<int>(of_op(op).type);
+      return of_op(op).type.code();
     };
     GetOutputTypeCount = [](const OrtCustomOp*) { return std::size_t{1}; };
     GetInputCharacteristic = [](const OrtCustomOp*, std::size_t i) { return i == 0 ? 0 : 1; };
@@ -108,12 +108,18 @@ OrtCustomOpDomain* make_domain(const OrtApi* runtime, Selection selection) {
   OrtCustomOpDomain* domain = nullptr;
   check(api(CreateCustomOpDomain, "", &domain));
   try {
-    for (std::size_t i = 0; i < kModelReductions; ++i) {
+    for (std::size_t i = 0; i < kRows; ++i) {
       if (!(selection >> i & 1)) continue;
       const Reduction& reduction = kReductions[i];
+      const TypeSet types = reduction.versions.types();
+      const auto add = [&](DataType type) {
+        check(api(CustomOpDomain_Add, domain, new Operator(reduction, type, runtime)));
+      };
       for (const Format& format : kFormats) {
-        if (!(reduction.versions.types() & set_of(format.type))) continue;
-        check(api(CustomOpDomain_Add, domain, new Operator(reduction, format.type, runtime)));
+        if (types & set_of(format.type)) add({format.type});
+      }
+      for (const SmallFormat& format : kSmallFormats) {
+        if (types & set_of(format.type)) add({format.read_as, &format});
       }
     }
   } catch (...) {

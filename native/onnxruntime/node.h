@@ -19,6 +19,18 @@
 
 namespace halfulp::onnxruntime {
 
+// The type of a node's elements, and of its results.
+struct DataType {
+  Type read_as;
+  const SmallFormat* small = nullptr;  // if they are small integers
+
+  // ONNX's.
+  int code() const {
+    return small ? static_cast<int>(small->type) : static_cast<int>(read_as);
+  }
+  int bytes() const { return small ? small->bytes : format_of(read_as).bytes; }
+};
+
 // The session's threads. How many they are the runtime does not tell: those that it lacks
 // run after the others, and find all work done.
 class SessionThreads : public Executor {
@@ -46,7 +58,7 @@ class SessionThreads : public Executor {
 // any of them has.
 class Node {
  public:
-  Node(const OrtApi* runtime, const Reduction& reduction, Type type, const OrtKernelInfo* info)
+  Node(const OrtApi* runtime, const Reduction& reduction, DataType type, const OrtKernelInfo* info)
       : api_(runtime),
         is_newer_(runtime_of(runtime).is_newer),
         reduction_(reduction),
@@ -93,7 +105,7 @@ class Node {
     if (axes_are_input_) return;
     if (const OrtValue* data = constant_input(info, 0)) {
       const auto memory = [&](const std::int64_t* shape, int rank) {
-        std::size_t bytes = format_of(type_).bytes;
+        std::size_t bytes = type_.bytes();
         for (int i = 0; i < rank; ++i) bytes *= static_cast<std::size_t>(shape[i]);
         folded_.emplace(Folded{{shape, shape + rank}, std::vector<std::byte>(bytes)});
         return folded_->content.data();
@@ -166,7 +178,7 @@ class Node {
     std::int64_t result_shape[kMaxRank];
     int result_rank = 0;
     std::ptrdiff_t strides[kMaxRank];
-    const int bytes = format_of(type_).bytes;
+    const int bytes = type_.bytes();
     std::ptrdiff_t stride = bytes;
     for (int i = rank - 1; i >= 0; --i) {
       strides[i] = stride;
@@ -186,10 +198,11 @@ class Node {
                              reduction_.finish,
                              static_cast<const std::byte*>(memory_of(data)),
                              result,
-                             type_,
-                             type_,
+                             type_.read_as,
+                             type_.read_as,
                              false,
-                             false};
+                             false,
+                             type_.small};
     reduce(plan, request, executor);
     if (axes.count == 0 && noop_with_empty_axes_) keep_zeros(request, stride);
   }
@@ -266,9 +279,10 @@ class Node {
 
   // Where each element is a reduction of itself, -0 stays -0: a sum of it would be +0.
   void keep_zeros(const Request& request, std::ptrdiff_t bytes) const {
-    const Format& format = format_of(type_);
-    const bool is_itself =
-        facts_of(reduction_.term).is_signed && reduction_.finish != Finish::log;
+    const Format& format = format_of(type_.read_as);
+    const bool is_log =
+        reduction_.operation == Operation::sum && reduction_.finish == Finish::log;
+    const bool is_itself = facts_of(reduction_.term).is_signed && !is_log;
     if (!format.is_float || !is_itself) return;
     const auto copy = [&](auto zero) {
       zero = static_cast<decltype(zero)>(format.sign());
@@ -302,7 +316,7 @@ class Node {
   Api api_;
   bool is_newer_;
   const Reduction& reduction_;
-  Type type_;
+  DataType type_;
   std::string where_;  // how errors begin
   bool keepdims_;
   bool noop_with_empty_axes_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <stdexcept>
@@ -15,12 +16,13 @@ namespace halfulp::onnxruntime {
 
 // A set of rows of the table, a bit for each.
 using Selection = std::uint32_t;
-static_assert(kModelReductions <= 32);
+inline constexpr std::size_t kRows = std::size(kReductions);
+static_assert(kRows <= 32);
 
 // The operators' names, with commas between.
 inline std::string names_of(Selection selection) {
   std::string names;
-  for (std::size_t i = 0; i < kModelReductions; ++i) {
+  for (std::size_t i = 0; i < kRows; ++i) {
     if (!(selection >> i & 1)) continue;
     if (!names.empty()) names += ", ";
     names += kReductions[i].operator_name;
@@ -30,7 +32,7 @@ inline std::string names_of(Selection selection) {
 
 // Those that `text` names, with commas between and blanks wherever. `where` is what has it.
 inline Selection selection_of(const std::string& text, const std::string& where) {
-  constexpr Selection all = (Selection{1} << kModelReductions) - 1;
+  constexpr Selection all = (Selection{1} << kRows) - 1;
   const char* const blanks = " \t\n\r";
   Selection selection = 0;
   for (std::size_t start = 0; start <= text.size();) {
@@ -39,7 +41,7 @@ inline Selection selection_of(const std::string& text, const std::string& where)
     name.erase(0, std::min(name.find_first_not_of(blanks), name.size()));
     name.erase(name.find_last_not_of(blanks) + 1);
     Selection found = 0;
-    for (std::size_t i = 0; i < kModelReductions; ++i) {
+    for (std::size_t i = 0; i < kRows; ++i) {
       if (name == kReductions[i].operator_name) found = Selection{1} << i;
     }
     if (!found) {
@@ -56,7 +58,7 @@ inline Selection selection_of(const std::string& text, const std::string& where)
 // them. They look for sums and means: in layer norms, attention and embeddings.
 inline Selection default_selection(const Runtime& runtime) {
   Selection selection = 0;
-  for (std::size_t i = 0; i < kModelReductions; ++i) {
+  for (std::size_t i = 0; i < kRows; ++i) {
     if (runtime.start_version == 0 && kReductions[i].term == Term::value) continue;
     selection |= Selection{1} << i;
   }

@@ -36,6 +36,9 @@ nb::list reductions() {
       for (const Format& format : kFormats) {
         if (version.types & set_of(format.type)) types.append(static_cast<int>(format.type));
       }
+      for (const SmallFormat& format : kSmallFormats) {
+        if (version.types & set_of(format.type)) types.append(static_cast<int>(format.type));
+      }
       versions.append(nb::make_tuple(version.since,
                                      version.axes == AxesPlace::input ? "input" : "attribute",
                                      version.noop_with_empty_axes, nb::tuple(types)));

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -20,7 +21,6 @@ from halfulp.element_types import (
     ELEMENT_TYPES,
     ElementType,
     data_type,
-    element_type,
 )
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.reductions import MEAN, PROD, SUM, SUM_SQUARE, Finish, Reduction, Term
@@ -117,22 +117,25 @@ def _log_sum_exp(x: np.ndarray[Any, Any], kind: ElementType) -> Exact:
     all_ = x.tolist() if is_integer else [float(value) for value in x]
     if any(value != value for value in all_):
         return math.nan
-    finite = [Fraction(value) for value in all_ if abs(value) != math.inf]
-    if math.inf in all_ or not finite:
+    counts = Counter(value for value in all_ if abs(value) != math.inf)
+    if math.inf in all_ or not counts:
         return math.inf if math.inf in all_ else -math.inf
-    greatest = max(finite)
-    if len(finite) == 1:
+    greatest = Fraction(max(counts))
+    terms = counts.total()
+    if terms == 1:
         return greatest
     with decimal.localcontext(_DECIMAL) as context:
-        differences = [
-            decimal.Decimal(less.numerator) / decimal.Decimal(less.denominator)
-            for less in (value - greatest for value in finite)
-        ]
+        # In decimal digits the denominators, powers of 2, leave nothing over.
+        differences = []
+        for value, count in counts.items():
+            less = Fraction(value) - greatest
+            number = decimal.Decimal(less.numerator) / decimal.Decimal(less.denominator)
+            differences.append((number, count))
         context.prec = 40
         while True:
-            total = sum((less.exp() for less in differences), decimal.Decimal(0))
-            above = Fraction(total.ln())
-            width = Fraction(10 * len(finite), 10**context.prec)
+            parts = (less.exp() * count for less, count in differences)
+            above = Fraction(sum(parts, decimal.Decimal(0)).ln())
+            width = Fraction(10 * terms, 10**context.prec)
             # It is above the greatest element, by however little.
             ends = (
                 greatest + max(_TINY, above - width),
@@ -363,15 +366,27 @@ def exact(
 def _joined(
     row: Reduction, x: np.ndarray[Any, Any], kind: ElementType
 ) -> Fraction | int | float:
-    term = TERMS[row.term]
     if row.operation == "sum":
-        return _sum(term, x, kind)
-    terms = [_sum(term, x[i : i + 1], kind) for i in range(len(x))]
-    if any(each != each for each in terms):
+        return _sum(TERMS[row.term], x, kind)
+    is_integer = kind.kind == "integer"
+    values = x.tolist() if is_integer else [float(value) for value in x]
+    if any(value != value for value in values):
         return math.nan
+    terms = map(abs, values) if row.term == "magnitude" else values
     if row.operation == "min":
-        return min(terms, default=math.inf)
-    return max(terms, default=0 if row.term == "magnitude" else -math.inf)
+        found = min(terms, default=math.inf, key=_in_order)
+    else:
+        least = 0 if row.term == "magnitude" else -math.inf
+        found = max(terms, default=least, key=_in_order)
+    if isinstance(found, float) and math.isinf(found):
+        return found
+    # No fraction is -0.
+    return found if is_integer or str(found) == "-0.0" else Fraction(found)
+
+
+def _in_order(value: Fraction | int | float) -> tuple[Fraction | int | float, float]:
+    """What orders numbers, -0 before +0."""
+    return value, math.copysign(1, value) if value == 0 else 0
 
 
 def _sum(
@@ -416,7 +431,7 @@ def _product(x: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | flo
     native = x.astype(x.dtype.newbyteorder("="))
     if kind.kind == "integer":
         integers: list[int] = native.tolist()
-        return math.prod(integers)
+        return _multiplied(integers)
     hidden, top = 2**kind.significand_bits, 2**kind.exponent_bits
     negative, power, numbers, infinite = False, 0, [], False
     for value in native.view(f"u{x.dtype.itemsize}").tolist():
@@ -428,10 +443,12 @@ def _product(x: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | flo
                 return math.nan
             infinite = True
             continue
-        numbers.append(number + hidden if exponent else number)
-        power += max(exponent, 1) - 1 - (kind.significand_bits - kind.emin)
+        number += hidden if exponent else 0
+        zeros = max((number & -number).bit_length() - 1, 0)
+        numbers.append(number >> zeros)
+        power += max(exponent, 1) - 1 - (kind.significand_bits - kind.emin) + zeros
     sign = -1 if negative else 1
-    size = math.prod(numbers)
+    size = _multiplied(numbers)
     if infinite:
         return sign * math.inf if size else math.nan
     if not size:
@@ -439,18 +456,26 @@ def _product(x: np.ndarray[Any, Any], kind: ElementType) -> Fraction | int | flo
     return sign * Fraction(size << max(power, 0), 1 << max(-power, 0))
 
 
+def _multiplied(numbers: list[int]) -> int:
+    """Return the product of whole numbers; by halves, as long factors are slow."""
+    if len(numbers) <= 8:
+        return math.prod(numbers)
+    half = len(numbers) // 2
+    return _multiplied(numbers[:half]) * _multiplied(numbers[half:])
+
+
 def round_exact(value: Exact, dtype: Any) -> Any:
     """Round an exact result to a dtype: floats to nearest even, integers modulo 2^N.
 
-    To an integer, a fraction is cut off, nan is 0, the mean of nothing, and -inf is the
-    least one.
+    To an integer, a fraction is cut off, nan is 0, the mean of nothing, and -inf and inf
+    are the least and the greatest one.
 
     Parameters
     ----------
     value : Fraction, int, two Fraction, or the floats nan, inf, -inf and -0.0
         As `exact_sum`, `exact_mean` and `exact_norm` return it.
     dtype : dtype
-        One of the eight.
+        One of the eight; or a smaller one, for elements.
 
     Returns
     -------
@@ -464,17 +489,26 @@ def round_exact(value: Exact, dtype: Any) -> Any:
     np.float16(0.3333)
     """
     dtype = np.dtype(dtype)
-    kind = element_type(dtype)
+    kind = data_type(dtype, "dtype is")
     width = 8 * dtype.itemsize
     if isinstance(value, tuple):  # what is between them rounds as their middle does
         value = (value[0] + value[1]) / 2
     if kind.kind == "integer":
-        least = -(2 ** (width - 1)) if kind.is_signed else 0
-        cut = (least if value == -math.inf else 0) if isinstance(value, float) else value
+        least, greatest = _ends(kind, width)
+        specials = {-math.inf: least, math.inf: greatest}
+        cut = specials.get(value, 0) if isinstance(value, float) else value
         bits = int(cut) % 2**width
     else:
         bits = _float_bits(value, kind)
     return np.array(bits, dtype=f"u{dtype.itemsize}").view(dtype)[()]
+
+
+def _ends(kind: ElementType, width: int) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer type of so many bits."""
+    if kind.name == "bool":
+        return 0, 1
+    least = -(2 ** (width - 1)) if kind.is_signed else 0
+    return least, least + 2**width - 1
 
 
 def _float_bits(value: Fraction | int | float, kind: ElementType) -> int:

@@ -535,8 +535,7 @@ def reduce_as_onnx(
             row.name, array, normal, keep, kind.code, False, None, None, True, False
         )
     # Where each element is a reduction of itself, -0 stays -0.
-    is_itself = row.term == "value" and row is not LOG_SUM
-    if noop and not given and is_itself and kind.kind == "float":
+    if noop and not given and row.of_one == "value" and kind.kind == "float":
         result = np.where(array == 0, array, result)
     return result if restore is None else restore(result)
 

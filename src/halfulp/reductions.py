@@ -20,6 +20,8 @@ from halfulp.errors import ModelError
 Operation = Literal["sum", "max", "min", "product", "exponentials"]
 Term = Literal["square", "magnitude", "value"]
 Finish = Literal["none", "mean", "root", "log"]
+Formula = tuple[Operation, Term, Finish]
+OfOne = Term | Literal["log"]
 AxesPlace = Literal["attribute", "input"]
 
 
@@ -71,8 +73,7 @@ class Reduction:
     Attributes
     ----------
     name : str
-        That of the function with NumPy's face, but norms have one for all: see `ord`;
-        with ONNX's face it is `onnx_name`.
+        Its own; those of its functions are `numpy_name` and `onnx_name`.
     operator : str
         ONNX's name.
     operation : {"sum", "max", "min", "product", "exponentials"}
@@ -101,9 +102,25 @@ class Reduction:
         return f"reduce_{self.name}"
 
     @property
-    def of_one(self) -> Term:
+    def numpy_name(self) -> str | None:
+        """The name of the function with NumPy's face; None if there is none."""
+        if self.ord is not None:
+            return "vector_norm"
+        if self.operation == "exponentials":
+            return "logsumexp"
+        return None if self.finish == "log" else self.name
+
+    @property
+    def formula(self) -> Formula:
+        """What it computes, which no other row of ONNX's does."""
+        return self.operation, self.term, self.finish
+
+    @property
+    def of_one(self) -> OfOne:
         """What one element reduces to: the root of a square is a magnitude."""
-        return "magnitude" if self.finish == "root" else self.term
+        if self.finish == "root":
+            return "magnitude"
+        return "log" if (self.operation, self.finish) == ("sum", "log") else self.term
 
     @property
     def newest(self) -> OperatorVersion:
@@ -157,11 +174,6 @@ class Reduction:
         """The first opset that promises negative axes."""
         return self.first(lambda version: version.negative_axes)
 
-    @property
-    def all_types_since(self) -> int:
-        """The first opset that takes all types that the newest version takes."""
-        return self.first(lambda version: {*version.types} >= {*self.newest.types})
-
     def type_since(self, name: str) -> int:
         """Return the first opset that takes the element type called `name` in ONNX."""
         return self.first(lambda version: name in version.types)
@@ -200,6 +212,8 @@ def result_of(source: ElementType, *, is_real: bool) -> ElementType:
 _ALL = tuple(t.name for t in ELEMENT_TYPES)
 _FLOATS = tuple(t.name for t in ELEMENT_TYPES if t.kind == "float")
 _ALL_BUT_BFLOAT16 = tuple(name for name in _ALL if name != "bfloat16")
+# Small types that maxima and minima take besides.
+_BYTES = ("int8", "uint8")
 
 
 # The versions of an operator: since, axes, noop_with_empty_axes, negative_axes, types.
@@ -216,6 +230,13 @@ _FLOATS_FROM_28: _Versions = (
     (28, "input", True, True, _FLOATS),
 )
 _AXES_FROM_13: _Versions = (*_AXES_FROM_18[:2], (13, "input", True, True, _ALL))
+_BYTES_FROM_12: _Versions = (
+    *_AXES_FROM_18[:2],
+    (12, "attribute", False, True, (*_ALL_BUT_BFLOAT16, *_BYTES)),
+    (13, "attribute", False, True, (*_ALL, *_BYTES)),
+    (18, "input", True, True, (*_ALL, *_BYTES)),
+    (20, "input", True, True, (*_ALL, *_BYTES, "bool")),
+)
 
 
 def _reduction(
@@ -238,23 +259,22 @@ SUM = _reduction("sum", "ReduceSum", "sum", "value", "none", _AXES_FROM_13)
 MEAN = _reduction("mean", "ReduceMean", "sum", "value", "mean", _AXES_FROM_18)
 L1 = _reduction("l1", "ReduceL1", "sum", "magnitude", "none", _AXES_FROM_18, ord=1)
 L2 = _reduction("l2", "ReduceL2", "sum", "square", "root", _AXES_FROM_18, ord=2)
+MAX = _reduction("max", "ReduceMax", "max", "value", "none", _BYTES_FROM_12)
+MIN = _reduction("min", "ReduceMin", "min", "value", "none", _BYTES_FROM_12)
+PROD = _reduction("prod", "ReduceProd", "product", "value", "none", _AXES_FROM_18)
 LOG_SUM = _reduction("log_sum", "ReduceLogSum", "sum", "value", "log", _FLOATS_FROM_28)
 LOG_SUM_EXP = _reduction(
     "log_sum_exp", "ReduceLogSumExp", "exponentials", "value", "log", _FLOATS_FROM_28
 )
-
-PROD = _reduction("prod", "ReduceProd", "product", "value", "none", _AXES_FROM_18)
-
-# What models may have; the others are functions alone.
-REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2)
-LOGARITHMS = (LOG_SUM, LOG_SUM_EXP)
-PRODUCTS = (PROD,)
 # What only the NumPy face has: no operators of ONNX, so they have no versions.
-MAX = _reduction("max", "", "max", "value", "none", ())
-MIN = _reduction("min", "", "min", "value", "none", ())
 LARGEST = _reduction("largest", "", "max", "magnitude", "none", (), ord=math.inf)
 SMALLEST = _reduction("smallest", "", "min", "magnitude", "none", (), ord=-math.inf)
-NUMPY_REDUCTIONS = (MAX, MIN, LARGEST, SMALLEST)
+
+# ONNX's reductions, which models may have.
+REDUCTIONS = (SUM_SQUARE, SUM, MEAN, L1, L2, MAX, MIN, PROD, LOG_SUM, LOG_SUM_EXP)
+NUMPY_REDUCTIONS = (LARGEST, SMALLEST)
+# Those that are of an exact sum alone, which `ExactSum` keeps.
+SUMS = (SUM_SQUARE, SUM, MEAN, L1, L2)
 
 # The domain of ONNX's own operators has two names.
 DOMAIN_NAMES = ("", "ai.onnx")

@@ -55,6 +55,8 @@ OTHERS_ONLY = {
     "signed zero",
     "integer mean",
     "integer root",
+    "integer log",
+    "rivals",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import halfulp
 from halfulp import SumSquare
-from halfulp.reductions import REDUCTIONS, Reduction
+from halfulp.reductions import SUMS, Reduction
 from oracle import exact_function_of, function_of
 
 X = np.ones((2, 3), "f4")
@@ -118,7 +118,7 @@ def test_errors_are_halfulp_s_and_of_one_short_line(value: str) -> None:
     calls = {
         f"{name} of {row.name}": partial(call, row)
         for name, call in OF_ROWS.items()
-        for row in REDUCTIONS
+        for row in SUMS
     }
     for name, call in (calls | CALLS).items():
         try:

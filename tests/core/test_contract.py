@@ -22,7 +22,7 @@ import halfulp
 import signed_rows
 from adversarial import hard
 from halfulp.conformance.cases import hard_rows
-from halfulp.reductions import REDUCTIONS, Reduction
+from halfulp.reductions import SUMS, Reduction
 from halfulp.spec.rules import normalize_axes
 from oracle import (
     FLOATS,
@@ -274,7 +274,7 @@ def test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back(
     more = [
         (row, hard(family, row.term, row.finish, dtype)(rng, dtype, 12, 33))
         for family in (*hard_rows.FAMILIES, *signed_rows.FAMILIES)
-        for row in REDUCTIONS
+        for row in SUMS
     ]
     wanted = [expected_of(row, x, 1) for row, x in more]
     environment = _Environment()
@@ -299,7 +299,7 @@ def test_8_modes_left_in_the_thread_change_no_bit_and_are_put_back(
 def test_8_status_flags_are_put_back() -> None:
     environment = _Environment()
     status = 0x3F if _X86 else 0
-    for row in REDUCTIONS:
+    for row in SUMS:
         with environment.set(0):
             before = environment.word() & status
             function_of(row)(np.array([1e300, 0.1, np.nan]))
@@ -356,7 +356,7 @@ def test_10_the_result_is_new_contiguous_and_of_the_same_type(dtype: np.dtype) -
 def test_11_other_types_are_refused_with_those_that_are_allowed(x: object) -> None:
     eight = "bfloat16, float16, float32, float64, int32, int64, uint32, uint64"
     more = f"{eight}, bool, int8, int16, uint8, uint16"
-    for row in REDUCTIONS:
+    for row in SUMS:
         for face, allowed in (
             (function_of(row), more),
             (getattr(halfulp, row.onnx_name), eight),
@@ -372,7 +372,7 @@ def test_11_other_types_are_refused_with_those_that_are_allowed(x: object) -> No
 def test_13_small_types_are_those_of_numpys_face_alone(dtype: str) -> None:
     x = np.ones(3, dtype)
     assert halfulp.sum_square(x) == 3
-    for row in REDUCTIONS:
+    for row in SUMS:
         with pytest.raises(
             halfulp.UnsupportedTypeError,
             match=f"^data has dtype {dtype}; allowed: .*uint64$",

@@ -19,7 +19,7 @@ import pytest
 import halfulp
 from halfulp import ArgumentError, ExactSum, SumOverflowError, SumSquare
 from halfulp.exact import FINISHES, TERMS, exact, round_exact
-from halfulp.reductions import REDUCTIONS, SUM_SQUARE, Finish, Reduction, Term
+from halfulp.reductions import SUM_SQUARE, SUMS, Finish, Reduction, Term
 from oracle import INTEGERS, TYPES, arrays, assert_same_bits
 from serialized import with_crc
 
@@ -66,7 +66,7 @@ def test_parts_in_any_order_finish_as_the_whole_does(
             assert_same_bits(got, np.array(rounded, result))
 
 
-@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", SUMS, ids=lambda row: row.name)
 @by_type
 def test_results_are_those_of_the_functions(
     rng: np.random.Generator, row: Reduction, dtype: np.dtype
@@ -236,7 +236,7 @@ def test_bytes_name_the_term_and_damaged_ones_are_refused(
         ExactSum.from_bytes(with_crc(bytes(large)))
 
 
-@pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", SUMS, ids=lambda row: row.name)
 @by_type
 def test_dask_arrays_give_the_bits_of_arrays(
     rng: np.random.Generator, row: Reduction, dtype: np.dtype

@@ -12,7 +12,7 @@ import signed_rows
 from adversarial import hard
 from halfulp.conformance.cases import hard_rows
 from halfulp.conformance.cases.preimages import terms_that_sum_to
-from halfulp.reductions import REDUCTIONS, SUM_SQUARE, Reduction
+from halfulp.reductions import SUM_SQUARE, SUMS, Reduction
 from oracle import (
     BFLOAT16,
     FLOATS,
@@ -136,7 +136,7 @@ def test_all_65536_values_of_a_half_type_are_themselves_or_their_size(
     raw = np.where(np.isnan(x.astype("f4")), quiet, bits(x))
     value = np.where(raw == bits(-np.zeros((), dtype)), 0, raw)
     size = raw & ~bits(-np.zeros((), dtype))
-    for row in REDUCTIONS:
+    for row in SUMS:
         if row is SUM_SQUARE:
             continue
         want = from_bits(value if row.term == "value" else size, dtype)

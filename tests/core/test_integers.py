@@ -15,9 +15,9 @@ from halfulp.reductions import (
     L1,
     L2,
     MEAN,
-    REDUCTIONS,
     SUM,
     SUM_SQUARE,
+    SUMS,
     Reduction,
 )
 from oracle import (
@@ -82,7 +82,7 @@ def test_small_integers_of_every_layout_and_byte_order(
 ) -> None:
     x = values(rng, dtype, shape)
     # Two rows of the table, by chance; all of them in test_adversarial.py.
-    rows = [REDUCTIONS[i] for i in rng.choice(len(REDUCTIONS), 2, replace=False)]
+    rows = [SUMS[i] for i in rng.choice(len(SUMS), 2, replace=False)]
     wants = [(row, expected_of(row, x, axis)) for row in rows]
     memory = np.empty(x.nbytes + 1, np.uint8)
     unaligned = memory[1:].view(dtype).reshape(shape)
@@ -147,7 +147,7 @@ def test_results_of_integers_are_rounded_once_to_floats(
     target: np.dtype,
 ) -> None:
     x = values(rng, dtype, shape)
-    for row in REDUCTIONS:
+    for row in SUMS:
         reduce, some = function_of(row), some_configurations(rng)
         want = expected_of(row, x, axis, target)
         assert_reduced(row, want, x, axis, some, dtype=target)
@@ -204,7 +204,7 @@ def test_sums_above_every_integer_type_are_rounded_too(target: np.dtype) -> None
         for count in counts:
             x = np.full(count, value, dtype)
             wide = np.broadcast_to(x[:, None], (count, 5))
-            for row in REDUCTIONS:
+            for row in SUMS:
                 total = count * TERMS[row.term][0](value)
                 want = round_exact(FINISHES[row.finish](total, count), target)
                 assert_reduced(row, want, x, dtype=target)
@@ -266,7 +266,7 @@ def test_dask_arrays_of_small_integers(rng: np.random.Generator) -> None:
         x = values(rng, dtype, (30, 7))
         for chunks in ((7, 3), (30, 7)):
             for i, target in enumerate((None, "uint32", "float16", "float64", "int32")):
-                row = REDUCTIONS[i]
+                row = SUMS[i]
                 lazy = function_of(row)(da.from_array(x, chunks=chunks), 0, dtype=target)
                 want = expected_of(row, x, 0, target)
                 assert lazy.dtype == want.dtype

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import halfulp
-from halfulp.reductions import L1, L2, MEAN, REDUCTIONS, SUM, SUM_SQUARE, Reduction
+from halfulp.reductions import L1, L2, MEAN, SUM, SUM_SQUARE, SUMS, Reduction
 from layouts import INTEGER_TYPES, strided_arrays
 from memory import bytes_left
 from oracle import (
@@ -33,7 +33,7 @@ from rows import by_row
 
 @settings(max_examples=150)
 @given(
-    row=st.sampled_from(REDUCTIONS),
+    row=st.sampled_from(SUMS),
     x=strided_arrays(TYPES + SMALL),
     data=st.data(),
     keepdims=st.booleans(),
@@ -85,7 +85,7 @@ def test_every_shape_of_loop(
         x[x > 1] -= x.dtype.type(1)
         x[..., ::3] = -x[..., ::3]
     # Two rows of the table, by chance; all of them in test_adversarial.py.
-    rows = [REDUCTIONS[i] for i in rng.choice(len(REDUCTIONS), 2, replace=False)]
+    rows = [SUMS[i] for i in rng.choice(len(SUMS), 2, replace=False)]
     wants = [(row, expected_of(row, x, axis)) for row in rows]
     reverse = tuple(slice(None, None, -1) for _ in shape)
     doubled = np.repeat(x, 2, axis=-1)
@@ -143,7 +143,7 @@ def test_short_rows_are_joined(dtype: np.dtype, axis: Any) -> None:
     x = whole.astype(dtype)[:, :, 1:3, :3]
     where = rng.random((3, 4000, 2, 1)) < 0.5
     integers = x.astype(np.int64)
-    for row in REDUCTIONS:
+    for row in SUMS:
         sums = np.dtype("f8") if dtype in FLOATS else result_dtype(row, dtype)
         for mask in (True, where):
             want = by_numpy(row, integers, axis, mask).astype(sums)
@@ -194,7 +194,7 @@ def test_no_layout_is_copied() -> None:
     bytes_ = np.ones((4096, 8192), np.uint8)
     views = [x, x.T, x[:, ::2], x[::-1], x[1::3, ::-1], x.astype(">f4")]
     views += [bytes_, bytes_.T, bytes_[::3, ::-2], x.astype(">i2"), x.astype(bool)]
-    rows = [REDUCTIONS[i % len(REDUCTIONS)] for i in range(len(views))]
+    rows = [SUMS[i % len(SUMS)] for i in range(len(views))]
     cases = [(v, row) for v, row in zip(views, rows, strict=True) if row is not MEAN]
     with bytes_left(2**20):
         means = [halfulp.mean(view, axis) for view in views for axis in (None, 0)]

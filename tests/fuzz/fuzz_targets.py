@@ -32,7 +32,7 @@ from halfulp.onnx import check_model, convert_opset, expand, fuse, infer_shapes
 from halfulp.onnx.model.nodes import walk
 from halfulp.onnx.run.array_files import load_array
 from halfulp.onnx.run.evaluate import ReferenceModel
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import SUMS
 from hostile_graphs import FEEDS, nested_graphs
 from hostile_graphs import functions as hostile_functions
 from hostile_nodes import hostile_node
@@ -91,7 +91,7 @@ def axes(data: bytes) -> None:
     elif form == 2:
         given = given[0] if given else None
     keepdims, noop = (byte() % 3 for _ in range(2))
-    row = REDUCTIONS[byte() % len(REDUCTIONS)]
+    row = SUMS[byte() % len(SUMS)]
     with suppress(halfulp.HalfulpError):
         by_onnx = getattr(halfulp, row.onnx_name)
         result = by_onnx(x, given, keepdims=keepdims, noop_with_empty_axes=noop)
@@ -112,7 +112,7 @@ def axes(data: bytes) -> None:
 def elements(data: bytes) -> None:
     """A matrix of any elements, reduced by any row to any type that it may."""
     head, data = data[:6].ljust(6, b"\0"), data[6:2000]
-    row = REDUCTIONS[head[0] % len(REDUCTIONS)]
+    row = SUMS[head[0] % len(SUMS)]
     dtype = (*TYPES, *SMALL)[head[1] % len(TYPES + SMALL)]
     types = FLOATS if dtype in FLOATS else TYPES
     into = types[head[2] % len(types)]

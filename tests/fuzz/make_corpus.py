@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import halfulp
 from halfulp.files.sums.state_file import write_totals
 from halfulp.files.sums.totals import Totals
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import SUMS
 from hostile_nodes import SCHEMAS
 from onnx_models import DATA, DTYPES, function, model, reduce_model, report_model, reports
 
@@ -44,7 +44,7 @@ def _elements() -> dict[str, bytes]:
     numbers = [-(2**63), 2**63 - 1, -1, 0, 2**53 + 1]
     return {
         f"{row.name}_{kind}": bytes([i, type_, into, columns, 1 + i, i]) + x.tobytes()
-        for i, row in enumerate(REDUCTIONS)
+        for i, row in enumerate(SUMS)
         for kind, type_, into, columns, x in (
             ("floats", 2, 3, 4, np.float32(values)),
             ("integers", 5, 6, 0, np.int64(numbers)),

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import SUMS
 
-by_row = pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
+by_row = pytest.mark.parametrize("row", SUMS, ids=lambda row: row.name)

@@ -215,8 +215,9 @@ def _show(runs: Sequence[Run], console: Console) -> None:
     from halfulp.conformance.report.summary import LEGEND
 
     for run in runs:
-        print_table(console, report.matrix_table(run))
-        console.print()
+        for table in report.matrix_tables(run):
+            print_table(console, table)
+            console.print()
     print_line(console, LEGEND)
     console.print()
     print_table(console, report.totals_table(runs))

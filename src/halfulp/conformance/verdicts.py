@@ -113,7 +113,7 @@ def _judge_answer(expected: Array, answer: Answer) -> Verdict:
 
 def _error(expected: Any, got: Any) -> int | None:
     """The error of an element in ulps, or None where its value is wrong."""
-    if expected.dtype.kind in "iu":
+    if expected.dtype.kind in "iub":
         return 0 if got == expected else None
     if np.isnan(expected) or np.isnan(got):
         return 0 if np.isnan(expected) and np.isnan(got) else None

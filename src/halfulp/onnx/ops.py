@@ -16,7 +16,19 @@ from halfulp.onnx.model.nodes import label, place
 from halfulp.onnx.model.reduce_nodes import axes_values, describe, read_node, version_at
 from halfulp.onnx.model.tensors import dtype_name
 from halfulp.onnx_functions import reduce_as_onnx
-from halfulp.reductions import L1, L2, MEAN, SUM, SUM_SQUARE, Reduction
+from halfulp.reductions import (
+    L1,
+    L2,
+    LOG_SUM,
+    LOG_SUM_EXP,
+    MAX,
+    MEAN,
+    MIN,
+    PROD,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+)
 from halfulp.spec.rules import check_flag, check_type, reduced_axes
 
 
@@ -128,7 +140,51 @@ class ReduceL2(_Reduce):
     row = L2
 
 
-OPERATORS = (ReduceSumSquare, ReduceSum, ReduceMean, ReduceL1, ReduceL2)
+class ReduceMax(_Reduce):
+    """ReduceMax of ONNX, every version: see `ReduceSumSquare`."""
+
+    row = MAX
+
+
+class ReduceMin(_Reduce):
+    """ReduceMin of ONNX, every version: see `ReduceSumSquare`."""
+
+    row = MIN
+
+
+class ReduceProd(_Reduce):
+    """ReduceProd of ONNX, every version, correctly rounded: see `ReduceSumSquare`."""
+
+    row = PROD
+
+
+class ReduceLogSum(_Reduce):
+    """ReduceLogSum of ONNX, every version, correctly rounded: see `ReduceSumSquare`."""
+
+    row = LOG_SUM
+
+
+class ReduceLogSumExp(_Reduce):
+    """ReduceLogSumExp of ONNX, every version, correctly rounded.
+
+    See `ReduceSumSquare`.
+    """
+
+    row = LOG_SUM_EXP
+
+
+OPERATORS = (
+    ReduceSumSquare,
+    ReduceSum,
+    ReduceMean,
+    ReduceL1,
+    ReduceL2,
+    ReduceMax,
+    ReduceMin,
+    ReduceProd,
+    ReduceLogSum,
+    ReduceLogSumExp,
+)
 
 
 def new_ops() -> list[type[OpRun]]:
@@ -137,7 +193,7 @@ def new_ops() -> list[type[OpRun]]:
     Returns
     -------
     list of class
-        `ReduceSum`, `ReduceMean`, `ReduceL1`, `ReduceL2` and `ReduceSumSquare`.
+        All ten, in the order of the table of reductions.
 
     Examples
     --------

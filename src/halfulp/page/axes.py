@@ -136,7 +136,8 @@ def _cells(values: Any, x: float, y: float, one: Reduced) -> Iterator[str]:
 
 def _shown(value: float) -> str:
     """A number as a cell has room for it."""
-    return f"{value:.2g}".replace("-", "\N{MINUS SIGN}")
+    text = f"{value:.0f}" if float(value).is_integer() else f"{value:.2g}"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _arrow(x: float, y: float, across: int, down: int) -> str:

@@ -174,8 +174,8 @@ def _family(page: Page, address: Callable[[str], str]) -> Iterator[Block]:
         return Block(f"{caption}:\n\n" + "\n".join(table(heads, lines)) + "\n", html)
 
     yield text(
-        "One rule for all: an exact sum, finished, then rounded once; axes, flags, "
-        "shapes and errors are the same."
+        "One rule for all: the exact value, rounded once; axes, flags, shapes and errors "
+        "are the same."
     )
     yield tabled(
         "What each computes",

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halfulp.element_types import ELEMENT_TYPES
-from halfulp.reductions import REDUCTIONS, Finish, Reduction, Term
+from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES
+from halfulp.reductions import REDUCTIONS, Formula, Reduction
 
-_TERMS: dict[Term, str] = {
-    "value": "the elements",
-    "magnitude": "the magnitudes",
-    "square": "the squares",
-}
-_FINISHES: dict[Finish, str] = {
-    "none": "the sum of {}",
-    "mean": "the mean of {}",
-    "root": "the square root of the sum of {}",
+_COMPUTED: dict[Formula, str] = {
+    ("sum", "square", "none"): "the sum of the squares",
+    ("sum", "value", "none"): "the sum of the elements",
+    ("sum", "value", "mean"): "the mean of the elements",
+    ("sum", "magnitude", "none"): "the sum of the magnitudes",
+    ("sum", "square", "root"): "the square root of the sum of the squares",
+    ("max", "value", "none"): "the greatest element",
+    ("min", "value", "none"): "the least element",
+    ("product", "value", "none"): "the product of the elements",
+    ("sum", "value", "log"): "the logarithm of the sum of the elements",
+    ("exponentials", "value", "log"): "the logarithm of the sum of e to their powers",
 }
 
 
@@ -54,12 +56,12 @@ def family() -> tuple[Relative, ...]:
 def _relative(row: Reduction) -> Relative:
     return Relative(
         row.operator,
-        _FINISHES[row.finish].format(_TERMS[row.term]),
+        _COMPUTED[row.formula],
         tuple(version.since for version in row.versions),
         row.axes_input_since,
         {
             each.name: row.type_since(each.name)
-            for each in ELEMENT_TYPES
+            for each in (*ELEMENT_TYPES, *SMALL_TYPES)
             if any(each.name in version.types for version in row.versions)
         },
     )

@@ -17,9 +17,7 @@ from torch.autograd import forward_ad
 
 from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError, shown
 from halfulp.reductions import (
-    LOGARITHMS,
     NUMPY_REDUCTIONS,
-    PRODUCTS,
     REDUCTIONS,
     Reduction,
 )
@@ -35,7 +33,7 @@ __all__ = [
     "level_of_transforms",
 ]
 
-ROWS = {row.name: row for row in (*REDUCTIONS, *LOGARITHMS, *PRODUCTS, *NUMPY_REDUCTIONS)}
+ROWS = {row.name: row for row in (*REDUCTIONS, *NUMPY_REDUCTIONS)}
 SPREADS = ("var", "std")
 
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)

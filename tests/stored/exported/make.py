@@ -116,6 +116,38 @@ MODULES: dict[str, tuple[Callable[[torch.Tensor], object], str, list[int]]] = {
 }
 
 
+def cross_entropy(x: torch.Tensor) -> torch.Tensor:
+    """The cross entropy of logits, with the class 0 for each: a shifted log-sum-exp."""
+    most = x.amax(-1, keepdim=True)
+    return (x - most).exp().sum(-1).log() + most.squeeze(-1) - x[..., 0]
+
+
+def attention(x: torch.Tensor) -> torch.Tensor:
+    """Attention whose weights are exponentials of logits less their log-sum-exp."""
+    logits = x @ x.transpose(-1, -2)
+    most = logits.amax(-1, keepdim=True)
+    total = (logits - most).exp().sum(-1, keepdim=True).log() + most
+    return (logits - total).exp() @ x
+
+
+def partition(x: torch.Tensor) -> torch.Tensor:
+    """The logarithm of a sum of exponentials, without any shift."""
+    return x.exp().sum((1, 2)).log()
+
+
+# The same of those that take logarithms; exp, log and their sums are no bits of theirs.
+LOGITS: dict[str, tuple[Callable[[torch.Tensor], object], str, list[int]]] = {
+    "cross_entropy": (cross_entropy, "torchscript", [11, 13, 17]),
+    "attention": (attention, "torchscript", [13]),
+    "partition": (partition, "torchscript", [11]),
+    "logsumexp": (lambda x: x.logsumexp(1), "torchscript", [13]),
+    "dynamo_cross_entropy": (cross_entropy, "dynamo", [18]),
+    "dynamo_attention": (attention, "dynamo", [18]),
+    "dynamo_partition": (partition, "dynamo", [18]),
+    "dynamo_logsumexp": (lambda x: x.logsumexp(1), "dynamo", [18]),
+}
+
+
 class Module(torch.nn.Module):
     def __init__(self, function: Callable[[torch.Tensor], object]) -> None:
         super().__init__()
@@ -141,10 +173,11 @@ def export(function: Callable[[torch.Tensor], object], how: str, opset: int) -> 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    for name, (function, how, opsets) in MODULES.items():
-        for opset in opsets:
-            path = HERE / f"torch_{name}_{opset}.onnx"
-            path.write_bytes(export(function, how, opset))
+    for kind, exported in (("torch", MODULES), ("logits", LOGITS)):
+        for name, (function, how, opsets) in exported.items():
+            for opset in opsets:
+                path = HERE / f"{kind}_{name}_{opset}.onnx"
+                path.write_bytes(export(function, how, opset))
     for opset in (12, 13, 18):
         path = HERE / f"transformer_{opset}.onnx"
         path.write_bytes(export_transformer(opset))

@@ -20,6 +20,8 @@ from halfulp.errors import ArgumentError, HalfulpError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from halfulp.reductions import Reduction
+
 # From a model and its inputs to its outputs.
 RunModel = Callable[["ModelProto", Mapping[str, Array]], Sequence[Any]]
 
@@ -127,8 +129,7 @@ def _torch() -> RunModel:
         axes = reduced_axes(
             axes, data.ndim, noop_with_empty_axes=says.noop_with_empty_axes
         )
-        row = BY_OPERATOR[node.op_type]
-        reduce = _in_torch(torch, row.term, row.finish)
+        reduce = _in_torch(torch, BY_OPERATOR[node.op_type])
         x = to_torch(data)
         if not axes:  # of which torch would reduce all
             x, axes = x.unsqueeze(0), (0,)
@@ -148,18 +149,32 @@ def _torch() -> RunModel:
     return run
 
 
-def _in_torch(torch: Any, term: str, finish: str) -> Callable[..., Any]:
+def _in_torch(torch: Any, row: Reduction) -> Callable[..., Any]:
     """How torch reduces a tensor, from axes and whether they stay, to its own type."""
     terms = {"value": lambda x: x, "magnitude": torch.abs, "square": torch.square}
+    whole = {
+        "max": torch.amax,
+        "min": torch.amin,
+        "product": _torch_product,
+        "exponentials": torch.logsumexp,
+    }
+    finishes = {"mean": torch.mean, "root": torch.linalg.vector_norm}
 
     def reduce(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-        if finish == "mean":
-            return torch.mean(x, dim=axes, keepdim=keepdim)
-        if finish == "root":
-            return torch.linalg.vector_norm(x, dim=axes, keepdim=keepdim)
-        return torch.sum(terms[term](x), dim=axes, keepdim=keepdim, dtype=x.dtype)
+        known = whole.get(row.operation) or finishes.get(row.finish)
+        if known:
+            return known(x, dim=axes, keepdim=keepdim)
+        total = torch.sum(terms[row.term](x), dim=axes, keepdim=keepdim, dtype=x.dtype)
+        return torch.log(total) if row.finish == "log" else total
 
     return reduce
+
+
+def _torch_product(x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """A product along several axes, which torch has along one only: from the last on."""
+    for axis in sorted(dim, reverse=True):
+        x = x.prod(dim=axis, keepdim=keepdim, dtype=x.dtype)
+    return x
 
 
 BACKENDS = {
@@ -190,8 +205,9 @@ BACKENDS = {
     "torch": Backend(
         ("torch",),
         "`torch.sum(f(x), dim, keepdim, dtype=x.dtype)` for f nothing, abs or square, "
-        "`torch.mean` and `torch.linalg.vector_norm`, as torch reads no ONNX; halfulp "
-        "reads axes and flags for it, and invalid models are left out",
+        "`torch.log` of that, `torch.mean`, `torch.linalg.vector_norm`, `torch.amax`, "
+        "`torch.amin`, `torch.prod` and `torch.logsumexp`, as torch reads no ONNX; "
+        "halfulp reads axes and flags for it, and invalid models are left out",
         _torch,
         leaves_out=(INVALID, WRONG_OPSET),
     ),

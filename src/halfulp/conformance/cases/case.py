@@ -6,6 +6,7 @@ particular not the kernels.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.why import explain, reduction
-from halfulp.element_types import element_type
+from halfulp.element_types import data_type
 from halfulp.exact import exact, round_exact
 from halfulp.reductions import Reduction
 from halfulp.spec.rules import reduced_axes, reduced_shape
@@ -36,20 +37,22 @@ CLASSES = {
     "empty": "dimensions of size 0, reduced and kept",
     "ranks": "one to eight dimensions",
     "opsets": "the last opset that the version serves, and a later one",
-    "ties": "exact sums halfway between two results",
-    "near ties": "exact sums just beside such a midpoint",
-    "twice rounded": "sums that the next wider type rounds to a midpoint",
+    "ties": "exact sums, or products, halfway between two results",
+    "near ties": "exact values just beside such a midpoint",
+    "twice rounded": "values that the next wider type rounds to a midpoint",
     "absorption": "large terms beside many small ones",
     "cancellation": "terms of both signs, of which little is left",
-    "partial overflow": "partial sums that overflow, on the way to a sum that need not",
+    "partial overflow": "what overflows or vanishes on the way to a result that need not",
     "signed zero": "zeros of both signs, and results that round to them",
-    "overflow": "sums around the least one that rounds to infinity",
+    "overflow": "results around the least one that rounds to infinity",
     "subnormals": "subnormal elements and results, and terms that underflow",
     "inf and nan": "infinities, NaNs and negative zeros",
-    "wide integers": "integer sums that the floating-point types cannot hold",
-    "wrap": "integer sums modulo 2^N",
+    "wide integers": "integers that the floating-point types cannot hold",
+    "wrap": "integer sums and products modulo 2^N",
     "integer mean": "integer means, of sums that the type does not hold too",
     "integer root": "integer roots, of sums that the type does not hold too",
+    "integer log": "integer parts of logarithms, and where there is none",
+    "rivals": "a greatest or least element beside another that is nearly so",
     "random": "random bits, normal values, and exponents far apart",
     "long": "up to a million terms",
     "reports": "what was publicly reported about one implementation or another",
@@ -169,12 +172,18 @@ class Case:
         """The exact values, objects as of `exact`, in the shape of the result."""
         shape = reduced_shape(self.data.shape, self.reduced, self.keepdims != 0)
         values = np.empty(shape, object)
-        found = exact(self.reduction, self.data, self.reduced)
+        kept = [axis for axis in range(self.data.ndim) if axis not in self.reduced]
+        turned = self.data.transpose(*kept, *self.reduced)
+        sizes = [self.data.shape[axis] for axis in self.reduced]
+        rows = turned.reshape(values.size, math.prod(sizes))
+        # Many outputs of a case are of the same elements.
+        known: dict[bytes, Any] = {}
         flat = values.reshape(-1)
-        if isinstance(found, np.ndarray):
-            flat[:] = found.ravel()
-        else:
-            flat[0] = found
+        for index, row in enumerate(rows):
+            key = row.tobytes()
+            if key not in known:
+                known[key] = exact(self.reduction, row)
+            flat[index] = known[key]
         return values
 
     @cached_property
@@ -182,12 +191,12 @@ class Case:
         """The right result, or None where there is none."""
         if not self.valid:
             return None
-        dtype = element_type(self.data.dtype).dtype
+        dtype = data_type(self.data.dtype, "data has dtype").dtype
         result = np.empty(self.unrounded.shape, dtype)
         for index, value in np.ndenumerate(self.unrounded):
             result[index] = round_exact(value, dtype)
         alone = self.noop_with_empty_axes and not self.reduced
-        if alone and self.reduction.term == "value" and dtype.kind not in "iu":
+        if alone and self.reduction.of_one == "value" and dtype.kind not in "iub":
             # An element that is a reduction of itself keeps its zero.
             result[self.data == 0] = self.data[self.data == 0]
         return result

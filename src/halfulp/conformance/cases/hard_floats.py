@@ -1,6 +1,6 @@
 """Floating-point numbers whose reductions are hard to get right.
 
-May import reductions, bits, hard_rows, hard_sums, preimages and why only.
+May import reductions, bits, hard_elements, hard_rows, hard_sums, preimages and why only.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from halfulp.conformance.bits import (
     least_exponent,
 )
 from halfulp.conformance.cases import hard_rows
+from halfulp.conformance.cases.hard_elements import (
+    all_hard,
+    among_normal_values,
+    large_and_ones,
+    of_family,
+)
 from halfulp.conformance.cases.hard_sums import Elements, HardSum
 from halfulp.conformance.cases.preimages import INVERSES, preimage, terms_that_sum_to
 from halfulp.conformance.cases.why import threshold
@@ -103,23 +109,23 @@ def hard_floats(reduction: Reduction, dtype: DType) -> Iterator[HardSum]:
 
     large = 2 ** ((p + 1) // of.term_degree)
     note = f"One {large}, and ones whose {terms} are at most half an ulp of its {term}."
-    yield HardSum("absorption", "few_ones", _large_and_ones(dtype, large, 2), note)
-    yield HardSum("absorption", "many_ones", _large_and_ones(dtype, large, 10**6), note)
+    yield HardSum("absorption", "few_ones", large_and_ones(dtype, large, 2), note)
+    yield HardSum("absorption", "many_ones", large_and_ones(dtype, large, 10**6), note)
 
     if not of.is_mean:  # which is no larger than the largest element
         yield HardSum("overflow", "below", _around_threshold(of, (-1, -4, -8)))
         yield HardSum("overflow", "at", _around_threshold(of, (0, 1, 4)))
-    rows = _family(hard_rows.subnormals, dtype, 2)
+    rows = of_family(hard_rows.subnormals, dtype, 2)
     if products:
         note = "One square alone overflows; no element is infinite."
         over = np.array([2.0 ** (of.emax // of.term_degree + 1)]).astype(dtype)
-        yield HardSum("overflow", "one_square", _among_normal_values(over), note)
+        yield HardSum("overflow", "one_square", among_normal_values(over), note)
 
         note = (
             "Each square is less than half the least positive number; their sum is not."
         )
         tiny = 2.0 ** ((least - 2) // of.term_degree)
-        all_tiny = _all(lambda rng, n: np.full(n, tiny), dtype)
+        all_tiny = all_hard(lambda rng, n: np.full(n, tiny), dtype)
         yield HardSum("subnormals", "squares_vanish", all_tiny, note)
     yield HardSum("subnormals", "elements", rows(0), "The elements are subnormal.")
     if products:
@@ -144,9 +150,9 @@ def hard_floats(reduction: Reduction, dtype: DType) -> Iterator[HardSum]:
     if of.is_signed:
         specials["both_infs"] = [inf, -inf]
     for word, values in specials.items():
-        elements = _among_normal_values(np.array(values).astype(dtype))
+        elements = among_normal_values(np.array(values).astype(dtype))
         yield HardSum("inf and nan", word, elements)
-    zeros = _all(lambda rng, n: np.full(n, -0.0), dtype)
+    zeros = all_hard(lambda rng, n: np.full(n, -0.0), dtype)
     yield HardSum("inf and nan", "negative_zero", zeros, "The sum of zeros is +0.")
 
     for family in (
@@ -155,10 +161,10 @@ def hard_floats(reduction: Reduction, dtype: DType) -> Iterator[HardSum]:
         hard_rows.bits_below_two,
         hard_rows.any_bits,
     ):
-        yield HardSum("random", family.__name__, _family(family, dtype)(0))
+        yield HardSum("random", family.__name__, of_family(family, dtype)(0))
 
     note = "10,000 values of a normal distribution."
-    normal = _family(hard_rows.normal_values, dtype)(0)
+    normal = of_family(hard_rows.normal_values, dtype)(0)
     yield HardSum("long", "normal", normal, note, 10**4)
 
 
@@ -220,7 +226,7 @@ def _signed(of: _Results) -> Iterator[HardSum]:
     yield HardSum("partial overflow", "both_ways", both_ways, note)
     note = "The sum overflows; a mean does not."
     yield HardSum("partial overflow", "beyond", beyond, note)
-    zeros = _all(lambda rng, n: rng.choice([0.0, -0.0], n), dtype)
+    zeros = all_hard(lambda rng, n: rng.choice([0.0, -0.0], n), dtype)
     note = "A sum that is exactly zero is +0."
     yield HardSum("signed zero", "of_zeros", zeros, note)
     if of.is_mean:
@@ -230,44 +236,7 @@ def _signed(of: _Results) -> Iterator[HardSum]:
 
 
 def _one_among_zeros(value: float, dtype: DType) -> Elements:
-    return _all(lambda rng, n: rng.permutation([value] + [0.0] * (n - 1)), dtype)
-
-
-def _all(make: Callable[[Generator, int], Any], dtype: DType) -> Elements:
-    """Elements that are all hard."""
-
-    def elements(rng: Generator, length: int) -> tuple[Array, Array]:
-        return make(rng, length).astype(dtype), np.zeros(0, dtype)
-
-    return elements
-
-
-def _family(
-    family: hard_rows.Family, dtype: DType, rows: int = 1
-) -> Callable[[int], Elements]:
-    """Elements of a family; which of its rows is asked for."""
-
-    def of_row(row: int) -> Elements:
-        return _all(lambda rng, n: family(rng, dtype, rows, n)[row], dtype)
-
-    return of_row
-
-
-def _among_normal_values(hard: Array) -> Elements:
-    def elements(rng: Generator, length: int) -> tuple[Array, Array]:
-        count = max(length - len(hard), 0)
-        return hard, hard_rows.normal_values(rng, hard.dtype, 1, count)[0]
-
-    return elements
-
-
-def _large_and_ones(dtype: DType, large: int, most: int) -> Elements:
-    def elements(rng: Generator, length: int) -> tuple[Array, Array]:
-        ones = np.zeros(length - 1, dtype)
-        ones[rng.permutation(length - 1)[:most]] = 1
-        return np.array([large]).astype(dtype), ones
-
-    return elements
+    return all_hard(lambda rng, n: rng.permutation([value] + [0.0] * (n - 1)), dtype)
 
 
 def _midpoint(

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from halfulp.conformance.cases.case import INVALID, WRONG_OPSET, Case
-from halfulp.conformance.cases.maker import Maker, small_values
+from halfulp.conformance.cases.maker import Maker
 
 
 def invalid(new: Maker) -> Iterator[Case]:
     """Axes out of range, in the wrong place or of the wrong type, and wrong flags."""
-    data = small_values((2, 3), new.dtype)
+    data = new.small_values((2, 3))
     range_note = "Axes are in [-2, 1] for rank 2."
     yield new(INVALID, "axis2_of_rank2", data, None, [2], note=range_note)
     yield new(INVALID, "axis_m3_of_rank2", data, None, [-3], note=range_note)

@@ -1,6 +1,6 @@
 """Makes cases of a version: their names, opsets, and where axes usually stand.
 
-May import reductions, bits and case only.
+May import element_types, reductions, bits and case only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import Case
+from halfulp.element_types import data_type
 from halfulp.reductions import OperatorVersion, Reduction
 
 
@@ -22,6 +23,29 @@ class Maker:
     reduction: Reduction
     version: OperatorVersion
     dtype: np.dtype[Any]
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether no later version takes the type."""
+        takes = [v for v in self.reduction.versions if self.type_name in v.types]
+        return takes[-1:] == [self.version]
+
+    @property
+    def type_name(self) -> str:
+        """ONNX's name of the element type."""
+        return data_type(self.dtype, "dtype is").name
+
+    def small_values(self, shape: tuple[int, ...]) -> Array:
+        """Return an array of small integers, of which all types hold the results."""
+        values = small_values(shape, self.dtype)
+        if self.reduction.operation == "product":
+            index = np.arange(values.size).reshape(shape)
+            values = np.where(index % 14 == 5, 2, 1).astype(self.dtype)
+            if self.dtype.kind != "u":
+                values[index % 5 == 1] *= self.dtype.type(-1)
+        elif self.reduction.of_one == "log":  # which sums that are not positive lack
+            values = abs(values) + self.dtype.type(1)
+        return values
 
     def __call__(
         self,

@@ -1,6 +1,6 @@
 """Where the hard sums of a case lie: layout, outputs, elements, places among them.
 
-May import bits, case, hard_sums and maker only.
+May import bits, case, hard_sums, maker and reductions only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import Case
 from halfulp.conformance.cases.hard_sums import HardSum
 from halfulp.conformance.cases.maker import Maker
+from halfulp.reductions import Reduction
 
 DType = np.dtype[Any]
 
@@ -67,7 +68,7 @@ _DISTINCT = 5
 
 def placed(new: Maker, hard: HardSum, index: int) -> Iterator[Case]:
     """Yield the cases of a kind of hard sum, the `index`-th of its class."""
-    newest = new.version == new.reduction.newest
+    newest = new.is_newest
     first = 0 if newest else _SOME * new.reduction.versions.index(new.version)
     words = (hard.class_name, hard.kind, new.dtype.name, new.version.since)
     rng = np.random.default_rng(zlib.crc32(" ".join(map(str, words)).encode()))
@@ -83,7 +84,7 @@ def _placed(new: Maker, hard: HardSum, k: int, rng: np.random.Generator) -> Case
         outputs = max((n for n in _OUTPUTS if n * length <= _LARGEST), default=1)
     where, share = _PLACES[k % len(_PLACES)]
     parts = [hard.elements(rng, length) for _ in range(min(outputs, _DISTINCT))]
-    rows, span = _rows(parts, share)
+    rows, span = _rows(parts, share, _neutral(new.reduction))
     data = _shaped(rows[np.arange(outputs) % len(rows)], layout)
     axes: Any = [axis for axis, letter in enumerate(layout) if letter == "r"]
     axes_form = None
@@ -113,17 +114,28 @@ def _placed(new: Maker, hard: HardSum, k: int, rng: np.random.Generator) -> Case
     )
 
 
+def _neutral(reduction: Reduction) -> float:
+    """Return a float that changes no reduction of others."""
+    neutral = {"sum": 0.0, "product": 1.0, "min": math.inf}
+    return neutral.get(reduction.operation, -math.inf)
+
+
 def _rows(
-    parts: list[tuple[Array, Array]], share: float
+    parts: list[tuple[Array, Array]], share: float, neutral: float
 ) -> tuple[Array, tuple[int, int]]:
-    """A row for each sum, its hard elements together; and from where to where."""
+    """A row for each sum, its hard elements together; and from where to where.
+
+    Integers are as many in each of the parts, so that none but zeros are added there.
+    """
     length = max(len(hard) + len(others) for hard, others in parts)
-    rows = np.zeros((len(parts), length), parts[0][0].dtype)
+    dtype = parts[0][0].dtype
+    fill = 0 if dtype.kind in "iub" else neutral
+    rows = np.full((len(parts), length), fill).astype(dtype)
     starts, stops = [], []
     for row, (hard, others) in zip(rows, parts, strict=True):
         start = int(share * (length - len(hard)))
         stop = start + len(hard)
-        rest = np.zeros(length - len(hard), row.dtype)
+        rest = np.full(length - len(hard), fill).astype(dtype)
         rest[: len(others)] = others
         row[:] = np.concatenate([rest[:start], hard, rest[start:]])
         starts.append(start)

@@ -16,7 +16,7 @@ from halfulp.conformance.bits import Array
 from halfulp.conformance.cases.case import Case
 from halfulp.conformance.cases.maker import Maker, small_values
 from halfulp.conformance.cases.recorded import examples
-from halfulp.reductions import Term
+from halfulp.reductions import OfOne, Reduction
 
 _SHAPE = (2, 3, 4)
 # Along axis 1 one long sum, and 33 of them, the innermost wide axis reduced or kept.
@@ -28,8 +28,9 @@ _LONGEST_SHAPE = (2, 3, 1, 2, 2, 1, 3, 2)
 _OPSETS = (7, 10, 12, 15, 17, 19, 21)
 
 # What becomes of elements of which each is a reduction of itself.
-_ALONE: dict[Term, str] = {
+_ALONE: dict[OfOne, str] = {
     "square": "Each element is squared, and no more.",
+    "log": "Each element becomes its logarithm, and no more.",
     "magnitude": "Each element loses its sign, and no more.",
     "value": "Each element stays what it is.",
 }
@@ -65,7 +66,7 @@ def documented(new: Maker) -> Iterator[Case]:
 
 def axes(new: Maker) -> Iterator[Case]:
     """Every form of axes, and every kind of list."""
-    data = small_values(_SHAPE, new.dtype)
+    data = new.small_values(_SHAPE)
 
     def axes_case(
         axes: Any,
@@ -97,16 +98,22 @@ def axes(new: Maker) -> Iterator[Case]:
     for given in ([-1], [-3, -1]):
         note = "Negative axes count from the end."
         yield axes_case(given, kind="negative", note=note)
-    # Zeros and ones, of which all types hold the sums.
-    arrays = [(small_values(shape, np.dtype(int)) != 0) for shape in _LONG_SHAPES]
-    for array in (data, *(array.astype(new.dtype) for array in arrays)):
+    for array in (data, *(_zeros_and_ones(new, shape) for shape in _LONG_SHAPES)):
         for given in ([1, 1], [1, -2]):
             yield axes_case(given, kind="twice", note=_TWICE, data=array)
 
 
+def _zeros_and_ones(new: Maker, shape: tuple[int, ...]) -> Array:
+    """Of which all types hold the sums; of products, other factors."""
+    if new.reduction.operation == "product":
+        return new.small_values(shape)
+    result: Array = (small_values(shape, np.dtype(int)) != 0).astype(new.dtype)
+    return result
+
+
 def keepdims(new: Maker) -> Iterator[Case]:
     """Each value of keepdims, over several sets of axes."""
-    data = small_values(_SHAPE, new.dtype)
+    data = new.small_values(_SHAPE)
     for keep in (0, 1, None):
         word = "absent" if keep is None else keep
         note = "keepdims is 1 unless it is given." if keep is None else ""
@@ -120,9 +127,8 @@ def noop(new: Maker) -> Iterator[Case]:
     """Each value of noop_with_empty_axes, over every form of empty axes."""
     if not new.version.noop_with_empty_axes:
         return
-    data = small_values(_SHAPE, new.dtype)
-    is_size = new.reduction.ord is not None
-    alone = _ALONE["magnitude" if is_size else new.reduction.term]
+    data = new.small_values(_SHAPE)
+    alone = _ALONE[new.reduction.of_one]
     for flag in (1, 0, None):
         word = "absent" if flag is None else flag
         for axes_form in ("absent", "empty name", "const", "input"):
@@ -131,9 +137,9 @@ def noop(new: Maker) -> Iterator[Case]:
                 detail = f"{word}_{axes_form.replace(' ', '_')}_keepdims{keep}"
                 note = alone if flag else ""
                 yield new("noop", detail, data, axes_form, given, keep, flag, note)
-    one = small_values((1, 1, 1), new.dtype)
+    one = new.small_values((1, 1, 1))
     yield new("noop", "1_one_element_keepdims0", one, "absent", None, 0, 1, alone)
-    if new.reduction.term == "value" and new.dtype.kind not in "iu":
+    if new.reduction.of_one == "value" and new.dtype.kind not in "iub":
         zeros = np.array([-0.0, 0.0, -1.0]).astype(new.dtype)
         note = "An element that is a reduction of itself keeps its sign."
         yield new("noop", "1_negative_zero", zeros, "absent", None, 1, 1, note)
@@ -158,10 +164,7 @@ def rank0(new: Maker) -> Iterator[Case]:
 
 def empty(new: Maker) -> Iterator[Case]:
     """Dimensions of size 0: reduced, they give 0 or no mean; kept, they stay."""
-    note = f"A sum of no {new.reduction.term}s is 0."
-    if new.reduction.finish == "mean":
-        is_integer = new.dtype.kind in "iu"
-        note = f"The mean of nothing is {'0 in integers' if is_integer else 'NaN'}."
+    note = _of_nothing(new.reduction, is_integer=new.dtype.kind in "iub")
     for shape, given in (
         ((2, 0, 4), [1]),
         ((2, 0, 4), [2]),
@@ -178,20 +181,37 @@ def empty(new: Maker) -> Iterator[Case]:
             yield new("empty", detail, data, axes_form, given, keep, None, note)
 
 
+def _of_nothing(row: Reduction, *, is_integer: bool) -> str:
+    if row.finish == "mean":
+        return f"The mean of nothing is {'0 in integers' if is_integer else 'NaN'}."
+    if row.operation == "product":
+        return "The product of nothing is 1."
+    word = {"max": "greatest", "min": "least"}.get(row.operation)
+    if word:
+        end = "least" if row.operation == "max" else "greatest"
+        sign = "-" if row.operation == "max" else "+"
+        what = f"the {end} value of the type" if is_integer else f"{sign}inf"
+        return f"The {word} of no elements is {what}."
+    if row.finish == "log":
+        what = "the least value of the type" if is_integer else "-inf"
+        return f"The logarithm of a sum of nothing is {what}."
+    return f"A sum of no {row.term}s is 0."
+
+
 def ranks(new: Maker) -> Iterator[Case]:
     """One to eight dimensions."""
     for rank in range(8, 0, -1):
-        data = small_values(_LONGEST_SHAPE[:rank], new.dtype)
+        data = new.small_values(_LONGEST_SHAPE[:rank])
         for given in dict.fromkeys([tuple(range(0, rank, 2)), (rank - 1,)]):
             detail = f"{rank}_{_word(given)}"
             yield new("ranks", detail, data, None, list(given), 0)
-    data = small_values(_LONGEST_SHAPE, new.dtype)
+    data = new.small_values(_LONGEST_SHAPE)
     yield new("ranks", "8_all", data, "absent", None, 1)
 
 
 def opsets(new: Maker) -> Iterator[Case]:
     """Later opsets that mean the same version."""
-    data = small_values(_SHAPE, new.dtype)
+    data = new.small_values(_SHAPE)
     for opset in _OPSETS:
         if new.reduction.version_for(opset) is not new.version:
             continue

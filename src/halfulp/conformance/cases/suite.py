@@ -14,14 +14,18 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.cases.case import WRONG_OPSET, Case
+from halfulp.conformance.cases.hard_extremes import hard_extremes
 from halfulp.conformance.cases.hard_floats import hard_floats
 from halfulp.conformance.cases.hard_integers import hard_integers
+from halfulp.conformance.cases.hard_logarithms import hard_logarithms
+from halfulp.conformance.cases.hard_products import hard_products
+from halfulp.conformance.cases.hard_sums import HardSum
 from halfulp.conformance.cases.invalid import invalid
-from halfulp.conformance.cases.maker import Maker, prefix, small_values
+from halfulp.conformance.cases.maker import Maker, prefix
 from halfulp.conformance.cases.placements import placed
 from halfulp.conformance.cases.recorded import reports
 from halfulp.conformance.cases.structures import STRUCTURES
-from halfulp.element_types import ELEMENT_TYPES
+from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES
 from halfulp.errors import ArgumentError
 from halfulp.reductions import REDUCTIONS, Reduction
 
@@ -30,8 +34,10 @@ from halfulp.reductions import REDUCTIONS, Reduction
 def cases_of(reduction: Reduction) -> tuple[Case, ...]:
     """Return every case of a reduction; the same ones each time."""
     cases: list[Case] = []
+    small = (t for t in SMALL_TYPES if any(t.name in v.types for v in reduction.versions))
+    types = (*ELEMENT_TYPES, *small)
     for version in reduction.versions:
-        for element in ELEMENT_TYPES:
+        for element in types:
             allowed = element.name in version.types
             cases += _cases(Maker(reduction, version, element.dtype), allowed)
     cases += reports(reduction)
@@ -97,7 +103,7 @@ def find(names: Iterable[str]) -> list[Case]:
 
 def _cases(new: Maker, allowed: bool) -> Iterator[Case]:
     if not allowed:
-        data = small_values((2, 3), new.dtype)
+        data = new.small_values((2, 3))
         note = f"{new.version} does not allow {new.dtype.name}."
         yield new(WRONG_OPSET, "type", data, None, [1], note=note)
         return
@@ -109,17 +115,29 @@ def _cases(new: Maker, allowed: bool) -> Iterator[Case]:
 
 def _hard_sums(new: Maker) -> Iterator[Case]:
     """Sums that are hard to get right, each kind in many places."""
-    kinds = hard_integers if new.dtype.kind in "iu" else hard_floats
     seen: Counter[str] = Counter()
-    for hard in kinds(new.reduction, new.dtype):
+    for hard in _kinds(new.reduction, new.dtype):
         yield from placed(new, hard, seen[hard.class_name])
         seen[hard.class_name] += 1
-    if new.version == new.reduction.newest:
+    if new.is_newest:
         yield from _very_long(new)
 
 
+def _kinds(reduction: Reduction, dtype: np.dtype[Any]) -> Iterator[HardSum]:
+    if reduction.operation in ("max", "min"):
+        return hard_extremes(reduction, dtype)
+    if reduction.operation == "product":
+        return hard_products(reduction, dtype)
+    if reduction.finish == "log":
+        return hard_logarithms(reduction, dtype)
+    kinds = hard_integers if dtype.kind in "iu" else hard_floats
+    return kinds(reduction, dtype)
+
+
 def _very_long(new: Maker) -> Iterator[Case]:
-    value, word = (3, "threes") if new.dtype.kind in "iu" else (0.1, "tenths")
+    value, word = (3, "threes") if new.dtype.kind in "iub" else (0.1, "tenths")
+    if new.reduction.operation == "product" and word == "tenths":
+        value, word = -1, "signs"
     row = np.full((1, 10**5), value).astype(new.dtype)
     for detail, data, axes in (("row", row, [1]), ("column", row.T, [0])):
         name, note = f"{word}_1e5_{detail}", f"100,000 times {value}."

@@ -5,6 +5,7 @@ May import exact, reductions and bits only.
 
 from __future__ import annotations
 
+import decimal
 import itertools
 import math
 from collections.abc import Sequence
@@ -19,6 +20,14 @@ from halfulp.reductions import Reduction
 
 # Longer integers are told by their leading digits.
 _LONGEST = 40
+_LEADING = decimal.Context(
+    prec=17,
+    rounding=decimal.ROUND_DOWN,
+    Emax=decimal.MAX_EMAX,
+    Emin=decimal.MIN_EMIN,
+    traps=[],
+)
+_LONG = decimal.Context(prec=1300, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[])
 # As many elements are looked at for the one that is hardest to round.
 _MOST = 64
 
@@ -80,11 +89,11 @@ def number(value: Fraction | int) -> str:
     if value < 0:
         return f"-{number(-value)}"
     numerator, denominator = value.numerator, value.denominator
-    if denominator == 1 and len(str(numerator)) <= _LONGEST // 2:
+    if denominator == 1 and numerator < 10 ** (_LONGEST // 2):
         return str(numerator)
     power = (numerator & -numerator).bit_length() - denominator.bit_length()
     odd = numerator >> max(power, 0)
-    if len(str(odd)) <= _LONGEST:
+    if odd < 10**_LONGEST:
         return f"{odd}·2^{power}" if odd > 1 else f"2^{power}"
     return f"{_leading(value)} (and more digits)"
 
@@ -96,12 +105,18 @@ def value_of(scalar: Any) -> Fraction:
 
 def _leading(value: Fraction | int) -> str:
     """Seventeen digits of a positive number, in Python alone: no double holds it."""
-    numerator, denominator = value.numerator, value.denominator
-    exponent = len(str(numerator)) - len(str(denominator))
-    if Fraction(value) < Fraction(10) ** exponent:
-        exponent -= 1
-    digits = str(int(Fraction(value) / Fraction(10) ** (exponent - 16)))
-    return f"{digits[0]}.{digits[1:]}e{exponent}"
+    quotient = _LEADING.divide(
+        _as_decimal(value.numerator), _as_decimal(value.denominator)
+    )
+    digits = "".join(map(str, quotient.as_tuple().digits)).ljust(_LEADING.prec, "0")
+    return f"{digits[0]}.{digits[1:]}e{quotient.adjusted()}"
+
+
+def _as_decimal(number: int) -> decimal.Decimal:
+    """A whole number; if it is very long, its leading digits, far more than are told."""
+    beyond = max(number.bit_length() - 4096, 0)
+    high = decimal.Decimal(number >> beyond)
+    return _LONG.multiply(high, _LONG.power(2, beyond)) if beyond else high
 
 
 def _single(value: Exact) -> Fraction | int | float:
@@ -112,7 +127,7 @@ def _single(value: Exact) -> Fraction | int | float:
 def _distance(exact: Any, expected: Any) -> float:
     """Of the exact value from the nearest midpoint, in ulps; specials come last."""
     value = _single(exact)
-    if isinstance(value, float) or value == 0 or expected.dtype.kind in "iu":
+    if isinstance(value, float) or value == 0 or expected.dtype.kind in "iub":
         return 1.0
     if np.isinf(expected):
         return 0.75
@@ -140,7 +155,12 @@ def _what(row: Reduction) -> str:
     """What the exact value is, in a word."""
     if row.ord is not None:
         return "norm"
-    return "mean" if row.finish == "mean" else "sum"
+    if row.operation == "exponentials":
+        return "log-sum-exp"
+    if row.finish != "none":
+        return {"mean": "mean", "log": "logarithm of the sum"}[row.finish]
+    others = {"max": "greatest element", "min": "least element"}
+    return others.get(row.operation, row.operation)
 
 
 def _sentence(row: Reduction, exact: Exact, expected: Any, where: str) -> str:
@@ -151,7 +171,7 @@ def _sentence(row: Reduction, exact: Exact, expected: Any, where: str) -> str:
         return _of_special(row, value, expected, where)
     about = f"The exact {what}{where} is "
     total = f"{about}{'about ' if isinstance(exact, tuple) else ''}{number(value)}"
-    if expected.dtype.kind in "iu":
+    if expected.dtype.kind in "iub":
         whole = int(value)
         cut = "" if whole == value else f", cut off {whole}"
         if int(expected) == whole:
@@ -187,16 +207,40 @@ def _sentence(row: Reduction, exact: Exact, expected: Any, where: str) -> str:
 def _of_special(row: Reduction, value: float, expected: Any, where: str) -> str:
     what = _what(row)
     if math.isnan(value):
-        if expected.dtype.kind in "iu":
+        if expected.dtype.kind in "iub":
             return f"There is no element, and the {what}{where} is 0."
+        if row.operation == "product":
+            return (
+                f"The product{where} is NaN: an element is NaN, or an infinity and a "
+                "zero meet."
+            )
         none = ", or there is no term" if row.finish == "mean" else ""
-        if row.term == "value":
+        if row.finish == "log" and row.operation == "sum":
+            none = ", or the sum is less than 0"
+        if row.term == "value" and row.operation == "sum":
             return (
                 f"The {what}{where} is NaN: a term is NaN, or infinities have both "
                 f"signs{none}."
             )
         return f"A term{where} is NaN, and so is the {what}."
+    if value == 0:
+        return f"The {what}{where} is -0."
     sign = "-" if value < 0 else "+"
+    if expected.dtype.kind in "iub":
+        end = "least" if value < 0 else "greatest"
+        return f"There is no {what}{where}: the {end} value of the type is right."
+    if row.operation in ("max", "min"):
+        return f"The {what}{where} is {sign}inf, or there is none."
+    if row.operation == "exponentials":
+        which = "An element" if value > 0 else "Each element"
+        return f"{which}{where} is {sign}inf: the {what} is {sign}inf."
+    if row.finish == "log" and value < 0:
+        return f"The sum{where} is 0: its logarithm is -inf."
+    if row.operation == "product":
+        return (
+            f"An element{where} is infinite, none is 0 and none is NaN: the {what} is "
+            f"{sign}inf."
+        )
     return f"A term{where} is infinite and none is NaN: the {what} is {sign}inf."
 
 

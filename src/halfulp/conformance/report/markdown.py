@@ -13,12 +13,12 @@ from halfulp.conformance.cases.case import CLASSES
 from halfulp.conformance.cases.why import enumeration
 from halfulp.conformance.report.summary import (
     LEGEND,
-    TYPES,
     classes_in,
     matrix,
     operator_rows,
     operators_in,
     totals_rows,
+    types_in,
 )
 from halfulp.conformance.results import Run
 from halfulp.conformance.verdicts import VERDICTS
@@ -52,7 +52,8 @@ def markdown(runs: Sequence[Run], command: str) -> str:
     lines += ["", LEGEND]
     for run in runs:
         lines += ["", f"## {run.backend}", ""]
-        lines += markdown_table(["class", *TYPES], _matrix_rows(run), RIGHT)
+        types = [name for some in types_in(run) for name in some]
+        lines += markdown_table(["class", *types], _matrix_rows(run, types), RIGHT)
         reasons = Counter(result.known for result in run.results if result.known)
         if reasons:
             lines += ["", "Known, with its reason:", ""]
@@ -70,10 +71,10 @@ def markdown(runs: Sequence[Run], command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _matrix_rows(run: Run) -> list[list[str]]:
+def _matrix_rows(run: Run, types: list[str]) -> list[list[str]]:
     summaries = matrix(run)
     rows = []
     for class_name in classes_in([run]):
-        row = [summaries.get((class_name, type_name)) for type_name in TYPES]
+        row = [summaries.get((class_name, type_name)) for type_name in types]
         rows.append([class_name, *(summary.text if summary else "" for summary in row)])
     return rows

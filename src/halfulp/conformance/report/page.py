@@ -22,13 +22,13 @@ from halfulp.conformance.report.summary import (
     LEGEND,
     SHORT_TYPES,
     TOLERANCE,
-    TYPES,
     Summary,
     classes_in,
     matrix,
     operator_rows,
     operators_in,
     totals,
+    types_in,
 )
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
@@ -145,12 +145,12 @@ def _by_operator(runs: Sequence[Run]) -> str:
 
 def _matrix(run: Run) -> str:
     summaries = matrix(run)
-    shown = zip(TYPES, SHORT_TYPES, strict=True)
-    heads = (head(element("abbr", short, title=name)) for name, short in shown)
+    types = [name for some in types_in(run) for name in some]
+    heads = (head(element("abbr", SHORT_TYPES[name], title=name)) for name in types)
     rows = []
     for class_name in classes_in([run]):
         row = [head(escape(class_name), scope="row")]
-        for type_name in TYPES:
+        for type_name in types:
             summary = summaries.get((class_name, type_name))
             button = _button(run, class_name, type_name, summary) if summary else ""
             row.append(element("td", button))

@@ -14,9 +14,22 @@ from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, ULPS, VERDICTS
 from halfulp.element_types import ELEMENT_TYPES
 
-TYPES = tuple(element.numpy_name for element in ELEMENT_TYPES)
-# As heads of narrow columns.
-SHORT_TYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "u32", "u64")
+# By name, as heads of narrow columns.
+SHORT_TYPES = {
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "int32": "i32",
+    "int64": "i64",
+    "uint32": "u32",
+    "uint64": "u64",
+    "int8": "i8",
+    "uint8": "u8",
+    "bool": "bool",
+}
+# Those that all reductions have.
+_USUAL = tuple(element.numpy_name for element in ELEMENT_TYPES)
 # In seven letters: eight of them fit a line.
 _SHORT = {
     "accepted": "accepts",
@@ -94,6 +107,13 @@ def classes_in(runs: Sequence[Run]) -> list[str]:
     """Return the classes that have cases, in their order."""
     present = {result.case.class_name for run in runs for result in run.results}
     return [name for name in CLASSES if name in present]
+
+
+def types_in(run: Run) -> list[tuple[str, ...]]:
+    """Return the types of a run, as many together as fit a line."""
+    valid = {result.case.type for result in run.results if result.case.valid}
+    small = tuple(t for t in SHORT_TYPES if t not in _USUAL and t in valid)
+    return [_USUAL, small] if small else [_USUAL]
 
 
 def totals(run: Run) -> dict[str, int]:

@@ -15,11 +15,12 @@ from halfulp.conformance.cases.why import explain, hardest
 from halfulp.conformance.report.elements import lines_of
 from halfulp.conformance.report.summary import (
     SHORT_TYPES,
-    TYPES,
+    Summary,
     classes_in,
     matrix,
     told,
     totals_rows,
+    types_in,
 )
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.verdicts import EXACT, REFUSED, ULPS, VERDICTS
@@ -30,22 +31,27 @@ _LONGEST = 150
 _COLOURS = {EXACT: "green", ULPS: "yellow", REFUSED: "cyan"}
 
 
-def matrix_table(run: Run) -> Table:
-    """Return the matrix of classes and types, in 80 columns."""
-    table = new_table("class", *SHORT_TYPES, right=SHORT_TYPES, edge=False)
-    table.title = run.title
-    table.padding = 0
-    for column in table.columns[1:]:
-        column.min_width = 7
+def matrix_tables(run: Run) -> Iterator[Table]:
+    """Yield the matrix of classes and types, in 80 columns: a table for as many types."""
     summaries = matrix(run)
-    for class_name in classes_in([run]):
-        row = [Text(class_name)]
-        for type_name in TYPES:
-            summary = summaries.get((class_name, type_name))
-            colour = _COLOURS.get(summary.word, "bold red") if summary else ""
-            row.append(Text(summary.text if summary else "", style=colour))
-        table.add_row(*row)
-    return table
+    for types in types_in(run):
+        heads = [SHORT_TYPES[name] for name in types]
+        table = new_table("class", *heads, right=heads, edge=False)
+        table.title = run.title
+        table.padding = 0
+        for column in table.columns[1:]:
+            column.min_width = 7
+        for class_name in classes_in([run]):
+            cells = [summaries.get((class_name, name)) for name in types]
+            if any(cells):
+                table.add_row(Text(class_name), *map(_cell, cells))
+        yield table
+
+
+def _cell(summary: Summary | None) -> Text:
+    if summary is None:
+        return Text("")
+    return Text(summary.text, style=_COLOURS.get(summary.word, "bold red"))
 
 
 def totals_table(runs: Sequence[Run]) -> Table:

@@ -1,4 +1,4 @@
-"""What the terms of reductions are in ONNX's other operators, and in words."""
+"""Terms, and what single elements reduce to, as ONNX's other operators, and in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx import NodeProto
 
-from halfulp.reductions import Term
+from halfulp.reductions import SUM, OfOne, Reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,20 @@ class TermInOnnx:
         return f"{self.operator}({', '.join(self.inputs('data'))})"
 
 
-TERMS: dict[Term, TermInOnnx] = {
+TERMS: dict[OfOne, TermInOnnx] = {
     "square": TermInOnnx("square", "squared", "Mul", lambda data: [data, data]),
     "magnitude": TermInOnnx("magnitude", "made positive", "Abs", lambda data: [data]),
+    "log": TermInOnnx(
+        "logarithm", "replaced by its logarithm", "Log", lambda data: [data]
+    ),
     "value": TermInOnnx("value", "left as it is", "Identity", lambda data: [data]),
 }
+
+EXPONENTIAL = TermInOnnx("exponential", "raised", "Exp", lambda data: [data])
+
+
+def summed_by(row: Reduction) -> TermInOnnx | None:
+    """Return what a sum is of, as a node before a plain one; None: of the elements."""
+    if row.operation == "exponentials":
+        return EXPONENTIAL
+    return None if row.term == SUM.term else TERMS[row.term]

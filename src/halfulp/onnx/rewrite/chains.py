@@ -1,7 +1,9 @@
-"""Finds nodes that together are one reduction: a term and a sum, or a sum and a finish.
+"""Finds nodes that together are one reduction: a term and a sum, a sum and a finish, or
+a log-sum-exp and what shifts it.
 
 A chain is found by its last node, from what makes the values that it takes; it may be
-longer once earlier nodes are one: a sum of squares that has a root.
+longer once earlier nodes are one: a sum of squares that has a root, or the logarithm of
+a sum of exponentials.
 """
 
 from __future__ import annotations
@@ -14,12 +16,21 @@ from typing import TypeVar
 from onnx import NodeProto, TensorProto
 
 from halfulp.onnx.model.nodes import DOMAIN_NAMES
-from halfulp.onnx.model.reduce_nodes import reduction_of
+from halfulp.onnx.model.reduce_nodes import NOOP, reduction_of
 from halfulp.onnx.model.scopes import Scope
 from halfulp.onnx.model.tensors import tensor_facts
-from halfulp.onnx.model.terms import TERMS
-from halfulp.onnx.rewrite.function_body import CAST, CAST_LIKE, ROOT
-from halfulp.reductions import REDUCTIONS, SUM, Finish, Reduction, Term
+from halfulp.onnx.model.terms import EXPONENTIAL, TERMS
+from halfulp.onnx.rewrite.function_body import CAST, CAST_LIKE, LOGARITHM, ROOT
+from halfulp.reductions import (
+    LOG_SUM,
+    LOG_SUM_EXP,
+    MAX,
+    REDUCTIONS,
+    SUM,
+    Finish,
+    Reduction,
+    Term,
+)
 
 _Kind = TypeVar("_Kind", Term, Finish)
 
@@ -67,6 +78,9 @@ class Chain:
         What all are together; None: ONNX has no operator for that.
     refusal : str
         Why they are perhaps none, else "".
+    beside : tuple of Made
+        Nodes that make other inputs of these, and are not needed if nothing else reads
+        what they make: each is read by those before it, or by the chain.
     """
 
     nodes: tuple[Made, ...]
@@ -74,23 +88,30 @@ class Chain:
     reduction: NodeProto
     row: Reduction | None
     refusal: str
+    beside: tuple[Made, ...] = ()
 
 
 def find_chain(last: Made, makers: Makers, scope: Scope) -> Chain | None:
     """Return the chain that ends with a node, if any does."""
     if last.node.domain not in DOMAIN_NAMES or len(last.node.output) != 1:
         return None
-    return _summed_terms(last, makers, scope) or _finished_sum(last, makers, scope)
+    finds = (_summed_terms, _finished_sum, _shifted, _cast_around)
+    chains = (find(last, makers, scope) for find in finds)
+    return next(filter(None, chains), None)
 
 
 def _summed_terms(last: Made, makers: Makers, scope: Scope) -> Chain | None:
     """Return a term and a reduction of values."""
     row = reduction_of(last.node)
-    if row is None or row.term != SUM.term:
+    if row is None or (row.operation, row.term) != (SUM.operation, SUM.term):
         return None
     first = _maker(last.node, makers)
     if first is None:
         return None
+    if row is LOG_SUM:
+        if first.node.op_type != EXPONENTIAL.operator:
+            return None
+        return Chain((first, last), (EXPONENTIAL.noun,), last.node, LOG_SUM_EXP, "")
     found = _recognized(_TERMS, first.node, scope)
     if found is None:
         return None
@@ -112,7 +133,7 @@ def _finished_sum(last: Made, makers: Makers, scope: Scope) -> Chain | None:
         nodes.insert(0, made)
     first, finish = nodes[0].node, nodes[-2 if cast else -1].node
     row = reduction_of(first)
-    if row is None or row.finish != "none":
+    if row is None or (row.operation, row.finish) != (SUM.operation, SUM.finish):
         return None
     found = _recognized(_FINISHES, finish, scope)
     if found is None:
@@ -127,9 +148,133 @@ def _finished_sum(last: Made, makers: Makers, scope: Scope) -> Chain | None:
         if same is False:
             return None
         if same is None:
-            refusal = "the type of the data is not known"
-    nouns = ("sum", "sum", "root") if cast else ("sum",)
+            refusal = _UNKNOWN
+    nouns = ("sum", "sum", _RESULTS[name]) if cast else ("sum",)
     return Chain(tuple(nodes), nouns, first, whole, refusal)
+
+
+def _shifted(last: Made, makers: Makers, scope: Scope) -> Chain | None:
+    """Return the log-sum-exp of the differences from a maximum, and its addition."""
+    if last.node.op_type != "Add" or len(last.node.input) != 2:
+        return None
+    for name, other in (last.node.input, reversed(last.node.input)):
+        inner = makers.get(name)
+        if inner is None or reduction_of(inner.node) is not LOG_SUM_EXP:
+            continue
+        first = _maker(inner.node, makers)
+        if first is None or first.node.op_type != "Sub" or len(first.node.input) != 2:
+            continue
+        data, taken = first.node.input
+        axes = _axes(inner.node, data, scope)
+        keeps = _flag(inner.node, "keepdims", 1)
+        found = (
+            _maximum(taken, True, data, axes, makers, scope),
+            _maximum(other, bool(keeps), data, axes, makers, scope),
+        )
+        if None in found:
+            continue
+        refusal = ""
+        if axes is None or any(each == () for each in found):
+            refusal = "the maximum is perhaps of other axes or shape than the sum"
+        # Of several the last is read by those before it.
+        beside = {each.output: each for each in (*found[1], *found[0])}  # type: ignore[misc]
+        return Chain(
+            (first, inner, last),
+            ("difference", "logarithm"),
+            inner.node,
+            LOG_SUM_EXP,
+            refusal,
+            tuple(sorted(beside.values(), key=lambda each: -each.index)),
+        )
+    return None
+
+
+def _maximum(
+    name: str,
+    keeps: bool,
+    data: str,
+    axes: object,
+    makers: Makers,
+    scope: Scope,
+) -> tuple[Made, ...] | None:
+    """Return the nodes that make a value, if it is the maximum of `data` along `axes`.
+
+    The last of them is the maximum. Empty: it is one along other axes, or of another
+    shape than `keeps` asks for. None: it is none.
+    """
+    made = makers.get(name)
+    if made is None or made.node.domain not in DOMAIN_NAMES:
+        return None
+    if reduction_of(made.node) is MAX:
+        if made.node.input[0] != data:
+            return None
+        same = _axes(made.node, data, scope) == axes
+        return (made,) if same and _flag(made.node, "keepdims", 1) == keeps else ()
+    if made.node.op_type not in ("Squeeze", "Unsqueeze"):
+        return None
+    inner = _maximum(made.node.input[0], not keeps, data, axes, makers, scope)
+    if not inner:
+        return inner
+    right = made.node.op_type == ("Unsqueeze" if keeps else "Squeeze")
+    same = right and _axes(made.node, data, scope) == axes
+    return (made, *inner) if same else ()
+
+
+def _axes(node: NodeProto, data: str, scope: Scope) -> object:
+    """Return what tells the axes that `node` names from others, of the rank of `data`.
+
+    None: they are perhaps none, or a call of a function decides.
+    """
+    _, _, shape = tensor_facts(scope.types.get(data))
+    given: tuple[int, ...] = ()
+    for attribute in node.attribute:
+        if attribute.name == "axes":
+            if attribute.ref_attr_name:
+                return None
+            given = tuple(attribute.ints)
+    if len(node.input) > 1 and node.input[1]:
+        value = scope.array(node.input[1])
+        if value is None:
+            return None if _flag(node, NOOP, 0) else node.input[1]
+        given = tuple(value.ravel().tolist())
+    if not given and _flag(node, NOOP, 0):
+        return None
+    if shape is None:
+        return frozenset(given)
+    return frozenset(axis % max(len(shape), 1) for axis in given or range(len(shape)))
+
+
+def _flag(node: NodeProto, name: str, default: int) -> int:
+    """Return a flag of a node; 2 where a call of a function decides."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return 2 if attribute.ref_attr_name else int(attribute.i)
+    return default
+
+
+def _cast_around(last: Made, makers: Makers, scope: Scope) -> Chain | None:
+    """Return a log-sum-exp of what is cast to a wider type, and the cast back."""
+    if last.node.op_type not in (CAST, CAST_LIKE):
+        return None
+    inner = _maker(last.node, makers)
+    if inner is None or reduction_of(inner.node) is not LOG_SUM_EXP:
+        return None
+    first = _maker(inner.node, makers)
+    if first is None or not _is_wide_cast(first.node):
+        return None
+    data = first.node.input[0]
+    same = _casts_back(last.node, data, scope)
+    if same is False:
+        return None
+    refusal = "" if same else _UNKNOWN
+    if _cast_to(first.node) == TensorProto.FLOAT:
+        # Which is wider than the half types, and holds no more than these.
+        source = tensor_facts(scope.types.get(data))[1]
+        if source not in (0, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+            return None
+        refusal = refusal or ("" if source else _UNKNOWN)
+    nouns = ("cast", "logarithm")
+    return Chain((first, inner, last), nouns, inner.node, LOG_SUM_EXP, refusal)
 
 
 def _maker(node: NodeProto, makers: Makers) -> Made | None:
@@ -147,12 +292,14 @@ def _recognized(
 
 
 def _row(term: Term, finish: Finish) -> Reduction | None:
-    """Return the row that has a term and a finish, if models may have one."""
-    return next((r for r in REDUCTIONS if (r.term, r.finish) == (term, finish)), None)
+    """Return the row of sums that has a term and a finish, if models may have one."""
+    wanted = SUM.operation, term, finish
+    rows = (r for r in REDUCTIONS if (r.operation, r.term, r.finish) == wanted)
+    return next(rows, None)
 
 
 def _is_wide_cast(node: NodeProto) -> bool:
-    """Tell whether `node` casts to a type that a root may be taken in.
+    """Tell whether `node` casts to a type that a finish may be taken in.
 
     ONNX's function body has float; others may have more.
     """
@@ -197,6 +344,11 @@ def _refusal_of_root(node: NodeProto, scope: Scope) -> str | None:
     return "" if node.op_type == ROOT else _refusal_of_power(node, 0.5, scope)
 
 
+def _refusal_of_logarithm(node: NodeProto, scope: Scope) -> str | None:
+    """Tell of logarithms what a `_Refusal` does."""
+    return "" if node.op_type == LOGARITHM else None
+
+
 def _refusal_of_power(node: NodeProto, wanted: float, scope: Scope) -> str | None:
     """Tell of powers with one exponent what a `_Refusal` does."""
     if node.op_type != "Pow" or len(node.input) != 2:
@@ -223,4 +375,10 @@ _TERMS: dict[Term, _Refusal] = {
     "square": _refusal_of_square,
     "magnitude": _refusal_of_magnitude,
 }
-_FINISHES: dict[Finish, _Refusal] = {"root": _refusal_of_root}
+_FINISHES: dict[Finish, _Refusal] = {
+    "root": _refusal_of_root,
+    "log": _refusal_of_logarithm,
+}
+_RESULTS: dict[Finish, str] = {"root": "root", "log": "logarithm"}
+
+_UNKNOWN = "the type of the data is not known"

@@ -35,11 +35,11 @@ def convert_opset(
 ) -> ModelProto:
     """Return a model that means in opset `target` what the one given means in its own.
 
-    Every node that reduces (ReduceSum, ReduceMean, ReduceL1, ReduceL2 and
-    ReduceSumSquare) gets the form of its new version, in nested graphs and functions
-    too. Other operators go through onnx's version converter, each node by itself; one
-    whose version is the same in both opsets, or differs in the types it allows only,
-    stays as it is. Names of inputs, outputs and nodes stay.
+    Every node that reduces, of ONNX's ten reductions, gets the form of its new version,
+    in nested graphs and functions too. Other operators go through onnx's version
+    converter, each node by itself; one whose version is the same in both opsets, or
+    differs in the types it allows only, stays as it is. Names of inputs, outputs and
+    nodes stay.
 
     Parameters
     ----------
@@ -73,14 +73,18 @@ def convert_opset(
 
     Axes that are known only when the model runs have no form where axes are an
     attribute: before opset 13 in ReduceSum, before 18 in the others. From 13 to 17
-    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, and ReduceL2
-    Mul, ReduceSum and Sqrt, whose roundings are those of whatever runs them; see
-    `expand`. All else is an error. An input with an initializer is such a case: a
+    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, ReduceL2
+    Mul, ReduceSum and Sqrt, ReduceLogSum ReduceSum and Log, and ReduceLogSumExp Exp,
+    ReduceSum and Log, whose roundings are those of whatever runs them; see `expand`. All
+    else is an error. An input with an initializer is such a case: a
     caller may override it.
 
     With ``noop_with_empty_axes`` and no axes the node becomes ``Mul(x, x)``, ``Abs(x)``
     or ``Identity(x)``. A square rounded once is the same in both, but a NaN may keep
-    its sign and payload.
+    its sign and payload. A ReduceLogSum gets an axis of size 1 from Unsqueeze instead.
+
+    Of types that an older version lacks, those of ReduceMax and ReduceMin are cast to
+    a wider one and back: bool, uint8, and int8 where surely no size is 0.
 
     Negative axes become non-negative ones below opset 11, which does not promise
     them, where the rank is known. A type that is not known beforehand is not checked.

@@ -38,7 +38,7 @@ from halfulp.onnx.model.reduce_nodes import (
     version_at,
 )
 from halfulp.onnx.model.scopes import Scope
-from halfulp.onnx.model.tensors import tensor_facts, type_name
+from halfulp.onnx.model.tensors import tensor_facts
 from halfulp.onnx.rewrite.convert_other import adapt_node
 from halfulp.onnx.rewrite.convert_reduction import (
     Axes,
@@ -50,7 +50,6 @@ from halfulp.onnx.rewrite.convert_reduction import (
 from halfulp.onnx.rewrite.reports import Conversion, ConvertedNode
 from halfulp.onnx.rewrite.typed_bodies import TypedBody
 from halfulp.reductions import Reduction
-from halfulp.spec.rules import check_type
 
 
 class BodyConverter:
@@ -151,18 +150,16 @@ class BodyConverter:
         self, node: NodeProto, row: Reduction, scope: Scope, here: str, old: int
     ) -> Sequence[NodeProto]:
         """Return a node of opset `old` that reduces in the form of the new one."""
-        version = row.version_for(self._new)
-        if row.version_for(old) is version:
+        if row.version_for(old) is row.version_for(self._new):
             return [node]
         where = f"{describe(here, version_at(node, old))}: "
         said = read_node(node, old, where)
         _, element_type, shape = tensor_facts(scope.types.get(node.input[0]))
         rank = None if shape is None else len(shape)
-        if element_type:
-            check_type(type_name(element_type), version, where)
         axes = self._read_axes(node, said, scope, where)
         target = Target(self._new, partial(self._name_axes, row), self._fresh.derived)
-        known = Known(axes, element_type, rank)
+        is_full = all(isinstance(size, int) and size for size in shape or (None,))
+        known = Known(axes, element_type, rank, is_full)
         converted = convert_reduce(node, said, known, target, where)
         if said.version.axes == "input":
             self._left.update(node.input[1:])

@@ -8,12 +8,25 @@ from dataclasses import dataclass, replace
 
 from onnx import NodeProto
 
+from halfulp.element_types import ELEMENT_TYPES, SMALL_TYPES
 from halfulp.errors import ModelError
 from halfulp.onnx.model.nodes import become, drop_attribute
 from halfulp.onnx.model.reduce_nodes import NOOP, ReduceNode, version_at
+from halfulp.onnx.model.tensors import type_name
 from halfulp.onnx.model.terms import TERMS
-from halfulp.onnx.rewrite.function_body import missing, spell_out
-from halfulp.reductions import BY_OPERATOR, SUM
+from halfulp.onnx.rewrite.function_body import (
+    has_cast,
+    in_wider_type,
+    missing,
+    spell_out,
+)
+from halfulp.reductions import BY_OPERATOR, LOG_SUM, SUM
+from halfulp.spec.rules import check_type
+
+# Of types that older versions lack, those that hold all their values. Greatest and least
+# elements are the same there, of empty sets too, as casts between integers wrap; but not
+# for int8, whose least value is no end of int32.
+_HELD_IN = {"bool": ("uint8", "uint32"), "uint8": ("uint32",), "int8": ("int32",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +51,14 @@ class Known:
         Of the data; 0 if unknown.
     rank : int or None
         Of the data, if known.
+    is_full : bool
+        Whether surely no size of the data is 0.
     """
 
     axes: Axes
     element_type: int
     rank: int | None
+    is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +117,42 @@ def convert_reduce(
 
     Raises
     ------
-    ModelError
-        If the version has no such form.
+    ModelError, UnsupportedTypeError
+        If the version has no such form, or not of the type.
     """
+    version = version_at(node, target.opset).version
+    name = type_name(known.element_type) if known.element_type else ""
+    if not name or name in version.types:
+        return _converted(node, said, known, target, where)
+    held_in = [wide for wide in _HELD_IN.get(name, ()) if wide in version.types]
+    if name == "int8" and not known.is_full:
+        held_in = []
+    if not held_in or not has_cast(target.opset):
+        check_type(name, version, where)
+    converted = _converted(node, said, known, target, where)
+    nodes = list(converted.nodes)
+    if [each.op_type for each in nodes] != [node.op_type]:
+        return converted  # of elements alone, which have any type
+    wide = next(t.code for t in (*ELEMENT_TYPES, *SMALL_TYPES) if t.name == held_in[0])
+    return replace(
+        converted,
+        nodes=in_wider_type(nodes[0], wide, known.element_type, target.derived),
+        how=f"{converted.how}, in {held_in[0]}".removeprefix(", "),
+    )
+
+
+def _converted(
+    node: NodeProto, said: ReduceNode, known: Known, target: Target, where: str
+) -> Converted:
+    """Return what `convert_reduce` does, of a type that the version has."""
     copy = NodeProto()
     copy.CopyFrom(node)
     version = version_at(node, target.opset).version
+    if version.axes == said.version.axes == "input":
+        return Converted([copy])
     axes = known.axes
+    if version.axes == said.version.axes == "input":
+        return Converted([copy])
     if isinstance(axes, tuple):
         negative = not version.negative_axes and min(axes, default=0) < 0
         if negative or version.axes != said.version.axes:
@@ -169,9 +214,29 @@ def _with_attribute(
         return Converted([node], f"{_said(axes)} as an attribute")
     if not said.noop_with_empty_axes:
         return Converted([node], "all axes: no attribute")
-    term = TERMS[BY_OPERATOR[said.version.operator].of_one]
+    row = BY_OPERATOR[said.version.operator]
+    if row is LOG_SUM:
+        return _of_one_each(node, target)
+    term = TERMS[row.of_one]
     become(node, term.node(node.input[0], "", node.domain))
     return Converted([node], f"no axes: {term.noun}s only")
+
+
+def _of_one_each(node: NodeProto, target: Target) -> Converted:
+    """Return `node` over an axis of size 1 that is put before the others."""
+    row = NodeProto(op_type="Unsqueeze", domain=node.domain, input=node.input[:1])
+    if SUM.version_for(target.opset).axes == "input":  # as of Unsqueeze
+        row.input.append(target.axes_input((0,)))
+    else:
+        row.attribute.add(name="axes", type="INTS", ints=[0])
+    row.output.append(target.derived(node.output[0], "row"))
+    if node.name:
+        row.name = target.derived(node.name, "row")
+    drop_attribute(node, "keepdims")
+    node.input[0] = row.output[0]
+    node.attribute.add(name="axes", type="INTS", ints=[0])
+    node.attribute.add(name="keepdims", type="INT", i=0)
+    return Converted([row, node], "no axes: logarithms only")
 
 
 def _spelled_out(node: NodeProto, known: Known, target: Target, what: str) -> Converted:

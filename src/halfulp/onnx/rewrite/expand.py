@@ -33,10 +33,12 @@ def expand(
 ) -> tuple[ModelProto, RewriteReport]:
     """Replace nodes that reduce by what they are made of: the inverse of `fuse`.
 
-    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 becomes Abs and ReduceSum, and
-    ReduceL2 becomes Mul, ReduceSum and Sqrt: the bodies that their newest versions
-    have as functions; older versions mean the same. ReduceSum and ReduceMean have
-    none, and stay. Nodes in nested graphs and functions are replaced too. A node
+    ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, ReduceL2 Mul,
+    ReduceSum and Sqrt, ReduceLogSum ReduceSum and Log, and ReduceLogSumExp Exp, ReduceSum
+    and Log, in double: the bodies that their newest versions have as functions; older
+    versions mean the same. ReduceSum, ReduceMean, ReduceMax, ReduceMin and ReduceProd
+    have none, and stay. So do logarithms of integers, as the body casts what may be no
+    number. Nodes in nested graphs and functions are replaced too. A node
     stays where the operators lack its type (integers before opset 6), and where its
     axes are an attribute that a function takes from its call but those of ReduceSum
     an input (opsets 13 to 17), or it is in a function where onnx's checker takes it
@@ -65,7 +67,7 @@ def expand(
     -----
     Integer results keep their bits, in a runtime that wraps, but for ReduceL2. Those
     of floats are no longer correctly rounded: each term and each partial sum is
-    rounded.
+    rounded. Exponentials above 709 overflow, which one node does not.
 
     A root of integers is taken in double and cast back, where ONNX's body takes it in
     float, which rounds sums above 2^24. It differs from ReduceL2, the integer part of

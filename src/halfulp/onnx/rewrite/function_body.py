@@ -2,7 +2,8 @@
 
 These are the nodes of the function that ONNX has as the body of its operator, but for
 casts: ONNX takes every root in float. Here floats keep their type, and integers are
-cast to double, as float would round sums above 2^24.
+cast to double, as float would round sums above 2^24. Exponentials are of double, as ONNX
+has them, since those of narrower types overflow early.
 """
 
 from __future__ import annotations
@@ -13,17 +14,29 @@ from collections.abc import Callable, Sequence
 from onnx import NodeProto, TensorProto
 from onnx.defs import OpSchema
 
+from halfulp.element_types import BY_NAME
 from halfulp.onnx.model.nodes import become
 from halfulp.onnx.model.tensors import type_name
-from halfulp.onnx.model.terms import TERMS
+from halfulp.onnx.model.terms import EXPONENTIAL, summed_by
 from halfulp.onnx.rewrite.version_steps import known_schema
 from halfulp.reductions import SUM, Finish, Reduction
 
-ROOT = "Sqrt"
+ROOT, LOGARITHM = "Sqrt", "Log"
 CAST, CAST_LIKE = "Cast", "CastLike"
 
-# What comes after a plain sum; of a mean ONNX has no such function.
-_AFTER: dict[Finish, str | None] = {"none": None, "root": ROOT}
+# What comes after a plain sum, and what its output is called; of a mean ONNX has no
+# such function.
+_AFTER: dict[Finish, tuple[str, str] | None] = {
+    "none": None,
+    "root": (ROOT, "root"),
+    "log": (LOGARITHM, "logarithm"),
+}
+
+# The first Cast that tells its type by ONNX's number.
+_CAST_BY_NUMBER = 6
+
+# Nodes, and what their outputs are called.
+_Named = list[tuple[str, NodeProto]]
 
 
 def missing(row: Reduction, element_type: int, types: Sequence[str], opset: int) -> str:
@@ -39,20 +52,31 @@ def missing(row: Reduction, element_type: int, types: Sequence[str], opset: int)
         Those that its version has.
     opset : int
     """
-    if row.term == SUM.term or row.finish not in _AFTER:
+    term, after = summed_by(row), _AFTER.get(row.finish)
+    if row.operation not in ("sum", "exponentials") or not (term or after):
         return f"ONNX has no function body for {row.operator}"
     unknown = "" if element_type else "the type is unknown, and "
-    term = known_schema(TERMS[row.term].operator, opset)
-    if term is None:
-        return f"opset {opset} has no {TERMS[row.term].operator}"
     wanted = [type_name(element_type)] if element_type else types
-    lacking = [name for name in wanted if not _takes(term, name)]
-    if lacking:
-        return (
-            f"{unknown}{term.name}-{term.since_version} has no type "
-            f"{' or '.join(lacking)}"
-        )
-    if unknown and _AFTER[row.finish] and known_schema(CAST_LIKE, opset) is None:
+    if row.finish == "log":
+        integers = [name for name in wanted if BY_NAME[name].kind == "integer"]
+        if integers:
+            return f"{unknown}{integers[0]} has no number for the logarithm of 0"
+    if term is EXPONENTIAL and element_type == TensorProto.DOUBLE:
+        return ""
+    if term is EXPONENTIAL:
+        if not has_cast(opset):
+            return f"{unknown}opset {opset} has no {CAST} to a type told by number"
+    elif term is not None:
+        schema = known_schema(term.operator, opset)
+        if schema is None:
+            return f"opset {opset} has no {term.operator}"
+        lacking = [name for name in wanted if not _takes(schema, name)]
+        if lacking:
+            return (
+                f"{unknown}{schema.name}-{schema.since_version} has no type "
+                f"{' or '.join(lacking)}"
+            )
+    if unknown and after and known_schema(CAST_LIKE, opset) is None:
         return f"{unknown}opset {opset} has no {CAST_LIKE}"
     return ""
 
@@ -80,19 +104,75 @@ def spell_out(
     Returns
     -------
     list of onnx.NodeProto
-        The first is the term, the second the plain sum. The last one has the name,
-        the output and the metadata of `node`.
+        The last one has the name, the output and the metadata of `node`.
     """
-    term = TERMS[row.term]
-    summed = NodeProto(op_type=SUM.operator, domain=node.domain)
+    domain = node.domain
+    summed = NodeProto(op_type=SUM.operator, domain=domain)
     summed.input.extend(node.input)
     summed.attribute.extend(node.attribute)
-    body = [(term.noun, term.node(node.input[0], "", node.domain)), ("sum", summed)]
-    root = _AFTER[row.finish]
-    if root is not None:
-        body += _root(root, node, element_type, opset)
-    for (noun, each), (_, after) in itertools.pairwise(body):
-        each.output[:] = after.input[:1] = [derived(node.output[0], noun)]
+    body = [("sum", summed)]
+    term, after = summed_by(row), _AFTER[row.finish]
+    if term is not None:
+        body.insert(0, (term.noun, term.node(node.input[0], "", domain)))
+    if after is not None:
+        operator, noun = after
+        finish = (noun, NodeProto(op_type=operator, domain=domain, input=[""]))
+        schema = known_schema(operator, opset)
+        if term is EXPONENTIAL:
+            body.append(finish)
+            if element_type != TensorProto.DOUBLE:
+                body = _between_casts(body, node, TensorProto.DOUBLE, element_type)
+        elif schema is not None and _takes(schema, type_name(element_type)):
+            body.append(finish)
+        else:
+            body += _between_casts([finish], node, TensorProto.DOUBLE, element_type)
+    return _linked(body, node, derived)
+
+
+def in_wider_type(
+    node: NodeProto, wide: int, element_type: int, derived: Callable[[str, str], str]
+) -> list[NodeProto]:
+    """Return a node that reduces in a wider type, between casts there and back.
+
+    Parameters
+    ----------
+    node : onnx.NodeProto
+        It is not changed.
+    wide, element_type : int
+        The type that it reduces in, and that of the data.
+    derived : callable
+        As for `spell_out`.
+    """
+    reduced = NodeProto(op_type=node.op_type, domain=node.domain)
+    reduced.input.extend(node.input)
+    reduced.attribute.extend(node.attribute)
+    body = _between_casts([("reduced", reduced)], node, wide, element_type)
+    return _linked(body, node, derived)
+
+
+def _between_casts(body: _Named, node: NodeProto, wide: int, element_type: int) -> _Named:
+    """Return nodes between casts to a type and back to that of the data of `node`."""
+    there = NodeProto(op_type=CAST, domain=node.domain, input=[""])
+    there.attribute.add(name="to", type="INT", i=wide)
+    back = NodeProto(op_type=CAST, domain=node.domain, input=[""])
+    if element_type:
+        back.attribute.add(name="to", type="INT", i=element_type)
+    else:
+        back.op_type = CAST_LIKE
+        back.input.append(node.input[0])
+    return [(type_name(wide), there), *body, ("cast", back)]
+
+
+def _linked(
+    body: _Named, node: NodeProto, derived: Callable[[str, str], str]
+) -> list[NodeProto]:
+    """Return nodes of which each takes what the one before it makes.
+
+    The first takes the data of `node`, the last has its name, output and metadata.
+    """
+    body[0][1].input[0] = node.input[0]
+    for (noun, each), (_, following) in itertools.pairwise(body):
+        each.output[:] = following.input[:1] = [derived(node.output[0], noun)]
         if node.name:
             each.name = derived(node.name, noun)
     last = NodeProto()
@@ -101,26 +181,10 @@ def spell_out(
     return [*(each for _, each in body[:-1]), last]
 
 
-def _root(
-    root: str, node: NodeProto, element_type: int, opset: int
-) -> list[tuple[str, NodeProto]]:
-    """Return nodes that take a root, and what their outputs are called."""
-
-    def one(operator: str, *inputs: str, to: int | None = None) -> NodeProto:
-        made = NodeProto(op_type=operator, domain=node.domain, input=["", *inputs])
-        if to is not None:
-            made.attribute.add(name="to", type="INT", i=to)
-        return made
-
-    schema = known_schema(root, opset)
-    if schema is not None and _takes(schema, type_name(element_type)):
-        return [("root", one(root))]
-    back = one(CAST, to=element_type) if element_type else one(CAST_LIKE, node.input[0])
-    return [
-        ("double", one(CAST, to=TensorProto.DOUBLE)),
-        ("root", one(root)),
-        ("cast", back),
-    ]
+def has_cast(opset: int) -> bool:
+    """Tell whether Cast tells its type by ONNX's number, not by a name, in an opset."""
+    cast = known_schema(CAST, opset)
+    return cast is not None and cast.since_version >= _CAST_BY_NUMBER
 
 
 def _takes(schema: OpSchema, name: str) -> bool:

@@ -1,7 +1,8 @@
-"""Makes one node that reduces out of its term, a plain sum and its finish."""
+"""Makes one node that reduces out of its term, a plain sum and its finish, or shift."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import ChainMap
 from collections.abc import Collection, Mapping
@@ -41,18 +42,22 @@ from halfulp.spec.rules import check_type
 def fuse(
     model: str | os.PathLike[str] | bytes | ModelProto,
 ) -> tuple[ModelProto, RewriteReport]:
-    """Replace sums of squares, L1 and L2 norms by the nodes that ONNX has for them.
+    """Replace norms, log-sum-exp and the like by the nodes that ONNX has for them.
 
     A ReduceSum of ``Mul(x, x)`` or ``Pow(x, 2)`` becomes a ReduceSumSquare, one of
     ``Abs(x)`` a ReduceL1, and Sqrt or ``Pow(s, 0.5)`` of a ReduceSumSquare, whether
     it stood there or was made, a ReduceL2: what the converters of PyTorch and
     TensorFlow write. Exponents are constants. Around the root there may be casts,
     to float or double and back to the type of x, as in the function body of
-    ReduceL2. The new node is of the version that the opset around it allows, in
-    nested graphs and functions too. Nodes become one if the model then means the
-    same:
+    ReduceL2. ``Log`` of a ReduceSum becomes a ReduceLogSum, and if that is of ``Exp(x)``
+    a ReduceLogSumExp, with casts around all of it too; so does what shifts it: ``m +
+    log(sum(exp(x - m)))`` for a ReduceMax m of x along the same axes, with or without
+    its dimensions, by keepdims, Squeeze or Unsqueeze. The new node is of the version that
+    the opset around it allows, in nested graphs and functions too. Nodes become one if
+    the model then means the same:
 
-    - nothing else reads what is between them, and it is no output of its graph;
+    - nothing else reads what is between them, and it is no output of its graph; but the
+      maximum that shifts a log-sum-exp, which stays then;
     - Pow keeps the shape;
     - at opsets 13 to 17, where ReduceSum takes axes as an input but the others as an
       attribute, the axes are constant, and not empty where ``noop_with_empty_axes``
@@ -87,7 +92,8 @@ def fuse(
     part of the exact root: nodes take the root of a sum that may have wrapped, rounded
     by the cast. Results of floats may differ in the last bits, and are no longer
     infinite or zero where only a square or a partial sum was out of range: halfulp
-    rounds once, nodes round every square and every root.
+    rounds once, nodes round every square and every root. A log-sum-exp has results too
+    where all elements are -inf, or no exponential is in range.
 
     Examples
     --------
@@ -159,22 +165,30 @@ class _Fuser:
                 self.fuse(graph, typed_graph, scope, makers, within(here, name))
             made = Made(node, index)
             makers.update(dict.fromkeys(filter(None, node.output), made))
-            chain = find_chain(made, makers, scope)
-            if chain is None:
-                continue
-            names = [each.node.op_type for each in chain.nodes]
-            reason = _why_not(chain, makers.maps[0], ends, uses, places)
-            reason = reason or self._replace(chain, scope)
-            number = len(self._candidates)
-            if not reason:
-                first, *_ = chain.nodes
+            while chain := find_chain(made, makers, scope):
+                names = [[each.node.op_type] for each in chain.nodes]
+                before = [name for each in chain.nodes for name in each.node.input]
+                reason = _why_not(chain, makers.maps[0], ends, uses, places)
+                reason = reason or self._replace(chain, scope)
+                if reason:
+                    if index not in fused:
+                        self._candidates.append(Candidate(here, False, reason))
+                    break
                 gone.update((each.index, each.output) for each in chain.nodes[:-1])
-                parts, earlier = fused.pop(first.index, (names[:1], None))
-                if earlier is not None:
-                    self._candidates[earlier] = None
-                fused[index] = [*parts, *names[1:]], number
-            said = reason or said_together(fused[index][0])
-            self._candidates.append(Candidate(here, not reason, said))
+                uses.subtract(before)
+                uses.update(node.input)
+                for each in chain.beside:
+                    if uses[each.output] == 0 and each.output in makers.maps[0]:
+                        gone[each.index] = each.output
+                        uses.subtract(each.node.input)
+                for each, parts in zip(chain.nodes, names, strict=True):
+                    if each.index in fused:
+                        parts[:], earlier = fused.pop(each.index)
+                        self._candidates[earlier] = None
+                words = [each.node.op_type for each in reversed(chain.beside)]
+                words += itertools.chain.from_iterable(names)
+                fused[index] = words, len(self._candidates)
+                self._candidates.append(Candidate(here, True, said_together(words)))
         if gone:
             kept = [node for i, node in enumerate(body.node) if i not in gone]
             replace(body.node, kept)
@@ -205,7 +219,8 @@ class _Fuser:
         reason = refused_in_function(fused, self._opset, self._model_opset)
         if reason:
             return reason
-        read = {name for each in chain.nodes for name in each.node.input}
+        parts = (*chain.beside, *chain.nodes)
+        read = {name for each in parts for name in each.node.input}
         self.freed |= read - {*fused.input}
         become(last, fused)
         return ""
