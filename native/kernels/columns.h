@@ -88,7 +88,10 @@ template <class V>
 void put_in_order(V (&two)[2]) {
   constexpr std::size_t kCount = sizeof(V) / sizeof two[0][0];
   const V a = two[0], b = two[1];
-  if constexpr (kCount == 4) {
+  if constexpr (kCount == 2) {
+    two[0] = __builtin_shufflevector(a, b, 0, 2);
+    two[1] = __builtin_shufflevector(a, b, 1, 3);
+  } else if constexpr (kCount == 4) {
     two[0] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     two[1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
   } else if constexpr (kCount == 8) {
@@ -99,6 +102,24 @@ void put_in_order(V (&two)[2]) {
         __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     two[1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
                                      15, 31);
+  }
+}
+
+// Sets sum to the terms of a group of columns in `rows` rows from `row` on, added in a tree.
+template <class Terms, std::size_t rows, class Get>
+inline void add_tree(Narrow (&sum)[2], std::size_t row, Get get) {
+  Narrow more[2];
+  if constexpr (rows == 1) {
+    Terms::load(get(row), sum);
+    for (std::size_t i = 0; i < 2; ++i) sum[i] = Terms::of(sum[i]);
+  } else if constexpr (rows == 2) {
+    Terms::load(get(row), sum);
+    Terms::load(get(row + 1), more);
+    for (std::size_t i = 0; i < 2; ++i) sum[i] = Terms::add(more[i], Terms::of(sum[i]));
+  } else {
+    add_tree<Terms, rows / 2>(sum, row, get);
+    add_tree<Terms, rows / 2>(more, row + rows / 2, get);
+    for (std::size_t i = 0; i < 2; ++i) sum[i] += more[i];
   }
 }
 
@@ -128,24 +149,9 @@ struct SumColumnsNarrow {
   static void add(Narrow* lanes, bool fresh, std::size_t rows, Get get) {
     constexpr std::uint16_t kZeros[kColumns] = {};
     Narrow sum[2];
-    add_tree<kRowsPerPass>(sum, 0,
-                           [&](std::size_t row) { return row < rows ? get(row) : kZeros; });
+    add_tree<Terms, kRowsPerPass>(
+        sum, 0, [&](std::size_t row) { return row < rows ? get(row) : kZeros; });
     for (std::size_t i = 0; i < 2; ++i) lanes[i] = fresh ? sum[i] : lanes[i] + sum[i];
-  }
-
-  // Sets sum to those of `rows` rows from `row` on.
-  template <std::size_t rows, class Get>
-  static void add_tree(Narrow (&sum)[2], std::size_t row, Get get) {
-    Narrow more[2];
-    if constexpr (rows == 2) {
-      Terms::load(get(row), sum);
-      Terms::load(get(row + 1), more);
-      for (std::size_t i = 0; i < 2; ++i) sum[i] = Terms::add(more[i], Terms::of(sum[i]));
-    } else {
-      add_tree<rows / 2>(sum, row, get);
-      add_tree<rows / 2>(more, row + rows / 2, get);
-      for (std::size_t i = 0; i < 2; ++i) sum[i] += more[i];
-    }
   }
 
   static void sum(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,

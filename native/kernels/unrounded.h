@@ -86,6 +86,25 @@ inline void add_unit(const Bits<type>* x, Vector* sums) {
   }
 }
 
+// Whether to try: after n blocks one after another that did not fit, the next 2^n - 1 are not.
+class Patience {
+ public:
+  bool has_none() {
+    if (waits_ == 0) return false;
+    --waits_;
+    return true;
+  }
+  void lose() {
+    waits_ = (1 << losses_) - 1;
+    if (losses_ < 5) ++losses_;
+  }
+  void regain() { losses_ = 0; }
+
+ private:
+  int losses_ = 0;
+  int waits_ = 0;
+};
+
 // Sums of upper and of lower parts of elements, of which many reach up into each other, as two
 // numbers that do not: an enclosure has room for more of these.
 template <Term term>

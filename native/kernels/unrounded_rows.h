@@ -10,25 +10,6 @@
 namespace halfulp {
 namespace {
 
-// Whether to try: after n blocks one after another that did not fit, the next 2^n - 1 are not.
-class Patience {
- public:
-  bool has_none() {
-    if (waits_ == 0) return false;
-    --waits_;
-    return true;
-  }
-  void lose() {
-    waits_ = (1 << losses_) - 1;
-    if (losses_ < 5) ++losses_;
-  }
-  void regain() { losses_ = 0; }
-
- private:
-  int losses_ = 0;
-  int waits_ = 0;
-};
-
 // Sums of rows as two numbers each, the upper and the lower bits of those of their lanes, as
 // many lanes add up to more bits than one number has.
 struct TwoParts {
