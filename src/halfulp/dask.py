@@ -1,5 +1,7 @@
 """Dask arrays: each chunk becomes exact sums, and these merge in a tree.
 
+What does not merge, as products, is reduced in chunks that are whole along the axes.
+
 May import arrays, element_types, errors, exact_sums, moments, reductions, spec.rules and
 the native core only; dask is imported when an array of it is reduced. Nothing here knows
 how a sum is computed or rounded.
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp._core import reduce
+from halfulp._core import reduce, spread
 from halfulp.arrays import as_array, is_dask_array, is_more_than_an_array
 from halfulp.element_types import BY_NAME, ElementType, data_type, widened
 from halfulp.errors import ArgumentError, SumOverflowError, shown
@@ -24,6 +26,7 @@ from halfulp.reductions import Finish, Reduction, Spread
 from halfulp.spec.rules import check_mask
 
 _EXTREMES = ("max", "min")  # operations whose results merge as elements do
+_APART = ("product", "exponentials")  # those whose results do not merge
 _NATURAL = 0  # the code of a row's result, as NumPy has it
 
 
@@ -43,7 +46,9 @@ def reduce_dask_array(
     Parameters
     ----------
     row : Reduction or Spread
-        Of the table, or of two of its sums.
+        Of the table, or of two of its sums. Products, logarithms, and with `where`
+        means, variances and extremes do not merge: a task has all elements of its
+        results in memory.
     x : dask.array.Array
         Of a dtype that `halfulp.sum` takes.
     what : str
@@ -67,16 +72,23 @@ def reduce_dask_array(
     array = importlib.import_module("dask.array")
     extreme = row if isinstance(row, Reduction) and row.operation in _EXTREMES else None
     counts = isinstance(row, Spread) or row.finish == "mean"
-    if (counts or extreme) and where is not True:
-        raise ArgumentError(
-            f"where is given with {what}, a Dask array, for {row.name}; allowed: "
-            "without, or arrays in memory"
-        )
     _check_chunks(x, what)
     split = _split_every(split_every, max((2, *x.numblocks)), len(axes))
     kept = tuple(i for i in range(x.ndim) if keepdims or i not in axes)
     meta = np.empty((0,) * len(kept), result.dtype)
     source = data_type(x.dtype, f"{what} has dtype")
+    if where is not True:
+        if is_dask_array(where):
+            _check_chunks(where, "where")
+        else:
+            where, _ = as_array(where, "where")
+        check_mask(where.dtype, where.shape, x.shape)
+    # How many elements count differs from result to result.
+    uneven = where is not True and (counts or extreme is not None)
+    if uneven or not _merges(row):
+        return _in_whole_chunks(
+            array, row, x, what, axes, keepdims, result, overflow, where
+        )
     if extreme:
         # Sizes of integers are exact in 64 bits, and the last step makes them the result.
         sizes = source if source.kind == "float" else BY_NAME["uint64"]
@@ -96,11 +108,6 @@ def reduce_dask_array(
         )
     makes, finishes = _exactly(row)
     if where is not True:
-        if is_dask_array(where):
-            _check_chunks(where, "where")
-        else:
-            where, _ = as_array(where, "where")
-        check_mask(where.dtype, where.shape, x.shape)
         x = array.where(where, x, x.dtype.type(0))
     return array.reduction(
         x,
@@ -117,6 +124,76 @@ def reduce_dask_array(
         name=row.name,
         meta=meta,
     )
+
+
+def _merges(row: Reduction | Spread) -> bool:
+    """Tell whether what is made of chunks merges, before it is finished."""
+    return isinstance(row, Spread) or (
+        row.operation not in _APART and row.finish != "log"
+    )
+
+
+def _in_whole_chunks(
+    array: Any,
+    row: Reduction | Spread,
+    x: Any,
+    what: str,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    result: ElementType,
+    overflow: str,
+    where: Any,
+) -> Any:
+    """Reduce chunks that are made whole along the axes; arguments as above.
+
+    Raises
+    ------
+    ArgumentError
+        If chunks of unknown sizes would have to be joined.
+    """
+    joined = dict.fromkeys(axes, -1)
+    try:
+        whole = x.rechunk(joined)
+        blocks = [whole]
+        if where is not True:
+            mask = array.broadcast_to(array.asarray(where), x.shape)
+            blocks.append(mask.rechunk(whole.chunks))
+    except ValueError as error:
+        raise ArgumentError(
+            f"{what} has chunks of unknown sizes along axes {axes}; allowed for "
+            f"{row.name}: known ones, as from compute_chunk_sizes()"
+        ) from error
+    chunks = tuple((1,) if i in axes else each for i, each in enumerate(whole.chunks))
+    reduced = array.map_blocks(
+        partial(_whole, row=row, axes=axes, into=result, overflow=overflow),
+        *blocks,
+        chunks=chunks,
+        dtype=result.dtype,
+        meta=np.empty((0,) * x.ndim, result.dtype),
+        name=None,
+    )
+    if keepdims:
+        return reduced
+    return array.squeeze(reduced, axis=axes) if axes else reduced
+
+
+def _whole(
+    block: Any,
+    mask: Any = None,
+    *,
+    row: Reduction | Spread,
+    axes: tuple[int, ...],
+    into: ElementType,
+    overflow: str,
+) -> Any:
+    block, _ = as_array(block, "a chunk")
+    if isinstance(row, Spread):
+        return spread(
+            row.name, row.ddof, block, axes, True, into.code, None, mask, True, False
+        )
+    checked = overflow == "raise"
+    code = _NATURAL if row.gives_elements else into.code
+    return reduce(row.name, block, axes, True, code, checked, None, mask, True, False)
 
 
 def _exactly(row: Reduction | Spread) -> tuple[Callable[..., Any], Callable[..., Any]]:

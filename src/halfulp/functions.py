@@ -139,8 +139,8 @@ def mean(
     dtype : dtype, optional
         As for `sum`; of integers the default is float64, as in NumPy.
     out, keepdims, where, overflow, split_every : optional
-        As for `sum`, but no `where` with Dask arrays. What is divided by is the number
-        of elements that count.
+        As for `sum`. What is divided by is the number of elements that count; so with
+        `where`, a task has all elements of its results of a Dask array in memory.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def var(
         Of the result, a float type. Default: that of `out`, else that of `x`, and
         float64 for integers, as in NumPy.
     out, keepdims, where, split_every : optional
-        As for `sum`, but no `where` with Dask arrays.
+        As for `mean`.
     ddof : int, optional
         The sum of squared differences from the mean is divided by ``n - ddof``, for n
         elements that count: 1 gives the unbiased estimate. At most 2**53 in size.
@@ -602,7 +602,8 @@ def logsumexp(
     Parameters
     ----------
     a : array_like
-        As for `sum`, but no Dask array and no masked array.
+        As for `sum`, but no masked array. Of a Dask array, a task has all elements of
+        its results in memory.
     axis : int or tuple of int, optional
         The axes to reduce; None means all.
     keepdims : bool, optional

@@ -41,8 +41,6 @@ from halfulp.spec.rules import (
 )
 
 _DEFAULT_TYPE = 0  # the code of a row's result, as Reduction.result_of has it
-# Operations whose results of chunks do not merge.
-_NEVER_LAZY = ("exponentials", "product")
 _WRAP = "wrap"  # the default, as it is in most calls
 NO_DASK = "split_every is given, {} is no Dask array; allowed: with Dask arrays only"
 
@@ -268,8 +266,6 @@ def _reduce_masked(
 def _reduce_dask_array(
     row: Reduction | Spread, x: Any, axis: int | Sequence[int] | None, given: _Given
 ) -> Any:
-    if row is LOG_SUM_EXP:
-        raise UnsupportedTypeError("x is a Dask array; allowed: arrays of other kinds")
     axes = axes_of(axis, x.ndim)
     if not given.of_nothing:
         _check_something(row, x.shape, axes)
@@ -307,10 +303,6 @@ def reduce_lazily(
     """
     from halfulp.dask import reduce_dask_array
 
-    if isinstance(row, Reduction) and row.operation in _NEVER_LAZY:
-        raise ArgumentError(
-            f"{what} is a Dask array; allowed for {row.name}: arrays in memory"
-        )
     return reduce_dask_array(
         row, data, what, axes, keepdims, into, overflow, split_every, where
     )

@@ -13,7 +13,7 @@ import numpy as np
 from halfulp import _core
 from halfulp.arrays import as_array, is_dask_array
 from halfulp.element_types import data_type, element_type
-from halfulp.errors import ArgumentError, AxesError, UnsupportedTypeError
+from halfulp.errors import ArgumentError, AxesError
 from halfulp.labels import has_labels, sum_with_labels
 from halfulp.numpy_face import NO_DASK, reduce_lazily
 from halfulp.reductions import (
@@ -37,7 +37,6 @@ from halfulp.spec.rules import (
     reduced_axes,
 )
 
-NO_LAZY = "data is a Dask array; allowed: arrays of other kinds, for logarithms"
 # Small types that maxima and minima take besides the eight.
 _SMALL = ("int8", "uint8", "bool")
 _AXES = "a sequence of int or a 1-D array of int64"
@@ -524,8 +523,6 @@ def reduce_as_onnx(
         return sum_with_labels(data, "data", normal, keep, sum_of)
     takes_small = row.gives_elements and array.dtype.name in _SMALL
     kind = (data_type if takes_small else element_type)(array.dtype, "data has dtype")
-    if lazy and row.finish == "log":
-        raise UnsupportedTypeError(NO_LAZY)
     if lazy:
         result = reduce_lazily(row, data, "data", normal, keep, kind, "wrap", split_every)
     elif split_every is not None:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from oracle import expected_sum_square as expected
 
 DTYPES = [t.dtype for t in ELEMENT_TYPES]
 SHAPE = (7, 9, 5)
+COUNTED = np.arange(7 * 9 * 5).reshape(SHAPE) % 3 > 0
 AXES = [None, *(a for n in range(4) for a in itertools.combinations(range(3), n))]
 
 
@@ -109,6 +111,58 @@ def test_it_is_lazy_and_tells_type_and_shape_beforehand() -> None:
         assert (result._meta.dtype, result._meta.ndim) == (np.float64, len(shape))
     with pytest.raises(AssertionError, match="computed"):
         result.compute(scheduler="sync")
+
+
+APART = {
+    "prod": (halfulp.prod, "f8 u1"),
+    "logsumexp": (halfulp.logsumexp, "f4 i4"),
+    "mean where": (partial(halfulp.mean, where=COUNTED), "f2 i8"),
+    "var where": (partial(halfulp.var, where=COUNTED, ddof=1), "f4 i4"),
+    "std where": (partial(halfulp.std, where=COUNTED), "f8 u1"),
+    "max norm where": (partial(halfulp.vector_norm, ord=np.inf, where=COUNTED), "f4"),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_does_not_merge_has_the_same_bits_for_every_chunking(
+    name: str, rng: np.random.Generator
+) -> None:
+    function, dtypes = APART[name]
+    for dtype in dtypes.split():
+        x = (rng.standard_normal(SHAPE) * 2 + 4).astype(dtype)
+        for chunks in (SHAPE, (2, 3, 5), (1, 9, 2)):
+            lazy = da.from_array(x, chunks=chunks)
+            for axis in (None, 0, (0, 2), ()):
+                for keepdims in (False, True):
+                    want = np.asarray(function(x, axis, keepdims=keepdims))
+                    got = function(lazy, axis, keepdims=keepdims)
+                    assert isinstance(got, da.Array)
+                    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+                    assert_same_bits(np.asarray(got.compute(scheduler="sync")), want)
+
+
+def test_what_does_not_merge_on_the_face_of_onnx(rng: np.random.Generator) -> None:
+    x = rng.lognormal(0, 1, SHAPE).astype(np.float32)
+    lazy = da.from_array(x, chunks=(2, 3, 5))
+    for name in ("reduce_prod", "reduce_log_sum", "reduce_log_sum_exp"):
+        function = getattr(halfulp, name)
+        for axes in (None, [0], [1, -1]):
+            got = function(lazy, axes).compute(scheduler="sync")
+            assert_same_bits(got, function(x, axes))
+    labelled = xarray.DataArray(lazy, dims=("a", "b", "c"), coords={"b": range(9)})
+    product = halfulp.prod(labelled, axis=(0, 2))
+    assert product.dims == ("b",)
+    assert product.b.values.tolist() == list(range(9))
+    assert_same_bits(product.compute().values, halfulp.prod(x, (0, 2)))
+
+
+def test_a_product_of_unknown_chunks_is_refused_along_them() -> None:
+    lazy = da.from_array(np.arange(1.0, 13), chunks=4)
+    unknown = lazy[lazy > 3]
+    with pytest.raises(ArgumentError, match=r"unknown sizes .* compute_chunk_sizes"):
+        halfulp.prod(unknown)
+    want = halfulp.prod(np.arange(4.0, 13))
+    assert halfulp.prod(unknown.compute_chunk_sizes()).compute() == want
 
 
 def test_unknown_chunks() -> None:
