@@ -66,13 +66,15 @@ class StandardModes : OtherModes {
   StandardModes() { Modes::set_standard(); }
 };
 
-// While alive, on x86: subnormals of SSE arithmetic are flushed to zero, which spares their
-// microcode. For kernels whose bound allows for it: docs/exactness.md#sums-in-binary32.
+// While alive, on x86: subnormal results of SSE arithmetic are flushed to zero, which spares
+// their microcode, and raises the flag inexact. Subnormal operands stay what they are: without
+// them nothing would tell that they were lost. For kernels whose bound allows for it:
+// docs/exactness.md#sums-in-binary32.
 class FlushSubnormals : OtherModes {
  public:
   FlushSubnormals() {
 #if defined(__SSE2__)
-    _mm_setcsr(_mm_getcsr() | 0x8040);
+    _mm_setcsr(_mm_getcsr() | 0x8000);
 #endif
   }
 };

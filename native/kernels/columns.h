@@ -1,9 +1,10 @@
 // Kernels of Layout::columns: one output for each column of a matrix. Lanes are in memory, and
-// several whole rows are read in each pass over them. May include dispatch.h, lanes.h and what
-// that includes only. Internal linkage: see simd.h.
+// several whole rows are read in each pass over them. May include dispatch.h, inexact.h, lanes.h
+// and what these include only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../dispatch.h"
+#include "inexact.h"
 #include "lanes.h"
 
 namespace halfulp {
@@ -184,15 +185,18 @@ void sum_columns(const std::byte* data, std::ptrdiff_t row_stride, std::size_t r
   Lane* lanes = static_cast<Lane*>(scratch);
   for (std::size_t begin = 0; begin < rows; begin += Sum::kMaxRows) {
     const std::size_t n = rows - begin < Sum::kMaxRows ? rows - begin : Sum::kMaxRows;
+    Inexact::clear();
     Sum::sum(data + static_cast<std::ptrdiff_t>(begin) * row_stride, row_stride, n, columns,
              rows - begin - n, lanes);
+    settle_memory();
+    const bool is_exact = !Inexact::may_be_raised();
     const double factor = Sum::factor(n);
     const Vector underflow = Vector{} + Sum::underflow(n);
     for (std::size_t j = 0; j < columns; j += kWidth) {
       const std::size_t count = columns - j < kWidth ? columns - j : kWidth;
       const Lane& lane = lanes[j / kWidth];
       add_to_enclosures(enclosures + j, fresh && begin == 0, count, lane,
-                        lane.bound(factor, underflow));
+                        is_exact ? Vector{} : lane.bound(factor, underflow));
     }
   }
 }

@@ -25,6 +25,12 @@ inline __attribute__((always_inline)) void settle(V& v) {
 #endif
 }
 
+// The same of something of any size.
+template <class Lane>
+inline __attribute__((always_inline)) void settle_lane(Lane& lane) {
+  __asm__ volatile("" : "+m"(lane) : : "memory");
+}
+
 // The same of what was stored.
 inline void settle_memory() { __asm__ volatile("" : : : "memory"); }
 
@@ -57,6 +63,9 @@ struct Inexact {
     __asm__ volatile("" : : : "memory");
   }
 #endif
+
+  // Whether anything may have been rounded: true where the flag is not kept.
+  static bool may_be_raised() { return raised() || !is_kept(); }
 
   // Whether the flag is kept: what emulates a processor may do without it.
   static __attribute__((noinline)) bool is_kept() {

@@ -1,7 +1,8 @@
 // Kernels of Layout::rows: one output for each row of a matrix, summed along it.
-// May include lanes.h and what it includes only. Internal linkage: see simd.h.
+// May include inexact.h, lanes.h and what it includes only. Internal linkage: see simd.h.
 #pragma once
 
+#include "inexact.h"
 #include "lanes.h"
 
 namespace halfulp {
@@ -228,12 +229,17 @@ void sum_long_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t
       const std::size_t n = left < Sum::kMaxColumns ? left : Sum::kMaxColumns;
       Lane lanes[kWidth] = {};
       double absolute[kWidth] = {};
+      Inexact::clear();
       for (std::size_t i = 0; i < count; ++i) {
         lanes[i] = sum(row_of<type>(data, row_stride, row + i) + begin, n, absolute[i]);
       }
-      const Lane joined = join_rows(lanes);
-      const double factor = Sum::factor(Sum::depth(n) + ilog2(kWidth));
-      const Vector bound = joined.bound(factor, load_vector<Vector>(absolute));
+      Lane joined = join_rows(lanes);
+      settle_lane(joined);
+      Vector bound{};
+      if (Inexact::may_be_raised()) {
+        const double factor = Sum::factor(Sum::depth(n) + ilog2(kWidth));
+        bound = joined.bound(factor, load_vector<Vector>(absolute));
+      }
       add_to_enclosures(enclosures + row, fresh && begin == 0, count, joined, bound);
     }
   }
