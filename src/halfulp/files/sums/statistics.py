@@ -51,27 +51,24 @@ class Statistics:
 
     def add(self, array: Array, place: Callable[[npt.NDArray[np.bool_]], int]) -> None:
         """Add a piece; `place` tells where the first of those that a mask marks is."""
-        if self.moments.dtype.kind not in "iu" and array.size:
-            # One NaN or infinity is the least or the greatest.
-            ends = np.stack([least_of(array), greatest_of(array)])
-            if not np.isfinite(ends).all():
-                for met, is_it in (self.nan, np.isnan), (self.infinity, np.isinf):
-                    mask = is_it(array)
-                    if mask.any():
-                        met.add(int(np.count_nonzero(mask)), place(mask))
-                if not self.whole:
-                    array = array[np.isfinite(array)]
+        low, high = _extremes(array)
+        # One NaN or infinity is the least or the greatest.
+        is_float = self.moments.dtype.kind not in "iu"
+        if is_float and not np.isfinite(np.concatenate([low, high])).all():
+            for met, is_it in (self.nan, np.isnan), (self.infinity, np.isinf):
+                mask = is_it(array)
+                if mask.any():
+                    met.add(int(np.count_nonzero(mask)), place(mask))
+            if not self.whole:
+                array = array[np.isfinite(array)]
+                low, high = _extremes(array)
         self.moments.update(array)
-        self._widen(array.ravel(), array.ravel())
+        self._widen(low, high)
 
     def _widen(self, low: Array, high: Array) -> None:
         """Take the extremes of more elements in."""
-        if low.size:
-            low = least_of(low, keepdims=True)
-            high = greatest_of(high, keepdims=True)
-            self.least = least_of(np.concatenate([self.least, low]), keepdims=True)
-            high = np.concatenate([self.greatest, high])
-            self.greatest = greatest_of(high, keepdims=True)
+        self.least, _ = _extremes(np.concatenate([self.least, low]))
+        _, self.greatest = _extremes(np.concatenate([self.greatest, high]))
 
     def merge(self, other: Self, /) -> Self:
         """Add those of other elements, which stay as they are."""
@@ -86,6 +83,14 @@ class Statistics:
         empty = self.least[:0]
         new = self.__class__(Moments(self.moments.dtype), self.whole, empty, empty)
         return new.merge(self)
+
+
+def _extremes(array: Array) -> tuple[Array, Array]:
+    """Return the least and the greatest element in an array each, empty ones of none."""
+    if not array.size:
+        return array.ravel(), array.ravel()
+    least, greatest = least_of(array, keepdims=True), greatest_of(array, keepdims=True)
+    return np.ravel(least), np.ravel(greatest)
 
 
 def statistics_of(tensor: Tensor, advance: Advance, whole: bool = True) -> Statistics:
