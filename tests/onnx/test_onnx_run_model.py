@@ -97,7 +97,9 @@ def test_in_the_body_of_scan(run: Run) -> None:
     assert run(proto, {"x": WITNESS})["y"].tolist() == [EXACT, EXACT]
 
 
-# Data of each operator that onnx's evaluator gets wrong, which rounds on the way.
+# Which onnx's evaluator gets right too, on these data.
+RIGHT = {"ReduceMax", "ReduceMin", "ReduceLogSumExp"}
+# Data of the others that onnx's evaluator gets wrong, which rounds on the way.
 WITNESSES = {
     "ReduceSumSquare": [4096, 1, 1],
     "ReduceSum": [2**24, 1, 1],
@@ -135,11 +137,13 @@ def test_every_operator_runs_in_graphs_and_functions(
     total = expected_of(row, x)
     with np.errstate(all="ignore"):
         theirs = ReferenceEvaluator(proto).run(None, {"x": x, "c": np.array(True)})
-    assert not any(each.ravel()[0].tobytes() == total.tobytes() for each in theirs)
+    if operator not in RIGHT:
+        assert not any(each.ravel()[0].tobytes() == total.tobytes() for each in theirs)
     for condition in (True, False):
         want = total if condition else expected_of(row, -x)
         feeds = {"x": x, "c": np.array(condition)}
-        got = ENGINES[engine](proto, feeds)
+        with np.errstate(all="ignore"):
+            got = ENGINES[engine](proto, feeds)
         assert_same_bits(got["plain"], total)
         assert_same_bits(got["branch"], want)
         assert_same_bits(got["scanned"], expected_of(row, x, 1))

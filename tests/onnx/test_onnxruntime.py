@@ -101,7 +101,7 @@ def test_with_no_axis_each_element_is_a_reduction_of_itself(
         )
         want = reduced(row, x, noop_with_empty_axes=1)
         assert_same_bits(run(proto, feeds)["reduced"], want)
-        if row.term == "value" and name != "int32":
+        if row.of_one == "value" and name != "int32":
             assert np.signbit(want[0]).tolist() == [True, True, False]
     # Of an axis of length 1 a sum is +0.
     column = x[:, :1]

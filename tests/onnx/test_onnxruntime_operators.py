@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -38,12 +39,17 @@ WITNESSES = {
     "mean": [3e38, 3e38, 3e38],
     "l1": [2**24, -1, 1],
     "l2": [3e30, 4e30, 0],
+    "max": [1, np.nan, 2],
+    "min": [1, np.nan, 2],
+    "prod": [1e-30, 1e-30, 1e30],
+    "log_sum": [3e38, 3e38, 0],
+    "log_sum_exp": [0, -17, -17],
 }
 BY_NAME = {row.operator: row.name for row in REDUCTIONS}
 X = np.array([WITNESSES[row.name] for row in REDUCTIONS], np.float32)
 # One node of each operator, of a row of its own.
 ALL = model(
-    "(float[5,3] x) => ("
+    f"(float[{len(REDUCTIONS)},3] x) => ("
     + ", ".join(row.name for row in REDUCTIONS)
     + ") {"
     + "".join(
@@ -136,7 +142,7 @@ def test_a_wrong_choice_is_one_error_and_registers_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     allowed = f"allowed: {', '.join(OPERATORS)}"
-    for wrong in ("ReduceMax", ["ReduceL2", "reducesum"], [5], 5, "", {"x" * 9999}):
+    for wrong in ("ReduceNone", ["ReduceL2", "reducesum"], [5], 5, "", {"x" * 9999}):
         options = quiet()
         with pytest.raises(ArgumentError, match=f"^operators has .*; {allowed}$"):
             halfulp.onnxruntime.register(options, wrong)  # type: ignore[arg-type]
@@ -216,19 +222,20 @@ def test_a_program_in_c_chooses_by_entry_or_environment(
 
     monkeypatch.delenv(VARIABLE, raising=False)
     for by_entry in (True, False):
-        for chosen in ("ReduceSum", "ReduceMean,ReduceL2"):
+        for chosen in ("ReduceSum", "ReduceL1,ReduceMax"):
             if not by_entry:
                 monkeypatch.setenv(VARIABLE, chosen)
-            for row, x, own in zip(REDUCTIONS, X, results(quiet()), strict=True):
+            every = zip(REDUCTIONS, X, results(quiet()), strict=True)
+            for row, x, own in itertools.islice(every, 1, None, 2):
                 done = ran(row.operator, chosen if by_entry else "")
                 is_taken = row.operator in chosen.split(",")
                 want = reduced(row, x) if is_taken else own
                 told = f"{int(want.view(np.uint32)[0]):08x}\n"
                 assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
     monkeypatch.setenv(VARIABLE, "nonsense")
-    done = ran("ReduceSum", "ReduceMax")
+    done = ran("ReduceSum", "ReduceNone")
     assert (done.returncode, done.stdout) == (3, "")
-    assert f"entry {ENTRY} has 'ReduceMax'; allowed: ReduceSumSquare, " in done.stderr
+    assert f"entry {ENTRY} has 'ReduceNone'; allowed: ReduceSumSquare, " in done.stderr
     done = ran("ReduceSum", "")
     assert (done.returncode, done.stdout) == (3, "")
     assert f"halfulp: {VARIABLE} has 'nonsense'; allowed: ReduceSumSquare" in done.stderr
