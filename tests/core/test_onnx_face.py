@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import halfulp
+from halfulp.exact import exact, round_exact
 from halfulp.records import load
-from halfulp.reductions import REDUCTIONS, Reduction
+from halfulp.reductions import REDUCTIONS, SUMS, Reduction
 from oracle import FLOATS, assert_same_bits, expected
 
 EXAMPLES = load("seed_examples")
@@ -93,14 +94,19 @@ def test_2_an_element_that_is_a_reduction_of_itself_keeps_its_zero(
     with np.errstate(invalid="ignore"):
         alone = {"value": x, "magnitude": abs(x), "square": x * x}[row.term]
         alone = np.sqrt(alone) if row.finish == "root" else alone
+        if row.of_one == "log":
+            native = dtype.newbyteorder("=")
+            alone = np.array([round_exact(exact(row, each), native) for each in x])
     want = alone.astype(dtype.newbyteorder("="))
     want[2] = np.nan
-    for lazy in (x, da.from_array(x, chunks=4)):
+    for lazy in (x, da.from_array(x, chunks=4)) if row in SUMS else (x,):
         for axes in (None, [], np.zeros(0, np.int64)):
             got = reduce(lazy, axes, noop_with_empty_axes=1)
             assert_same_bits(np.asarray(got), want)
     assert_same_bits(reduce(x[0], noop_with_empty_axes=1), want[0])
     # A sum that is exactly zero is +0, also that of one element.
+    if row.operation not in ("sum", "exponentials") or row.of_one == "log":
+        return
     zero = np.zeros(1, dtype.newbyteorder("="))
     assert_same_bits(reduce(x[:1], [0]), zero)
     assert_same_bits(reduce(x[0]), zero[0])
