@@ -69,9 +69,11 @@ def choose(pattern: str, reductions: Iterable[Reduction] = REDUCTIONS) -> list[C
     ArgumentError
         If there are none.
     """
+    # Names of cases begin with that of their operator, and have none elsewhere.
+    named = [row for row in reductions if row.operator.lower() in pattern]
     chosen = [
         case
-        for case in all_cases(reductions)
+        for case in all_cases(named or reductions)
         if fnmatch.fnmatchcase(case.name, f"*{pattern}*")
     ]
     if not chosen:
