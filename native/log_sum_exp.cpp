@@ -19,6 +19,8 @@ namespace {
 
 // Elements that lie apart are copied so many of a row at once: rows that are neighbours in
 // memory are then read together.
+// An element takes as long as it takes to read so many: what a thread is worth.
+constexpr int kWorth = 8;
 constexpr Cut kCopies = {1, 256};
 
 // Elements of an output that are read at once with those of others beside it.
@@ -77,8 +79,8 @@ class Call {
         reader_(plan, request.input,
                 {format_of(request.input_type).bytes, request.byte_swapped, request.small,
                  request.counted}),
-        schedule_(plan, Schedule::workers_for(plan, input_.bytes, executor), kSmallestTile,
-                  executor, request.watch) {
+        schedule_(plan, Schedule::workers_for(plan, kWorth * input_.bytes, executor),
+                  kSmallestTile, executor, request.watch) {
     const auto make = [&](std::vector<std::unique_ptr<Memory>>& memories, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
         memories.push_back(
