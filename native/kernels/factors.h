@@ -78,9 +78,9 @@ struct Factors {
     both.normalize();
     return both;
   }
-  static Factors join_pairs(const Factors& a, const Factors& b) {
-    return join({evens(a.p, b.p), evens(a.c, b.c), evens(a.exponent, b.exponent)},
-                {odds(a.p, b.p), odds(a.c, b.c), odds(a.exponent, b.exponent)});
+  template <class Part>
+  static Factors pick(const Factors& a, const Factors& b) {
+    return {Part::of(a.p, b.p), Part::of(a.c, b.c), Part::of(a.exponent, b.exponent)};
   }
 
  private:

@@ -35,8 +35,10 @@ struct RowResidue {
       s += TermVectors<term>::template residue<type>(elements_of(x, i));
     }
   }
-  static RowResidue join_pairs(const RowResidue& a, const RowResidue& b) {
-    return {evens(a.s, b.s) + odds(a.s, b.s)};
+  static RowResidue join(const RowResidue& a, const RowResidue& b) { return {a.s + b.s}; }
+  template <class Part>
+  static RowResidue pick(const RowResidue& a, const RowResidue& b) {
+    return {Part::of(a.s, b.s)};
   }
 };
 

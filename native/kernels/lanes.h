@@ -32,7 +32,10 @@ struct Mass {
   void add_size(V) {}
   void set_size(V) {}
   static Mass join_masses(const Mass&, const Mass&) { return {}; }
-  static Mass join_mass_pairs(const Mass&, const Mass&) { return {}; }
+  template <class Part>
+  static Mass pick_mass(const Mass&, const Mass&) {
+    return {};
+  }
   Mass<Vector, false> widen_mass(Vector (*)(Narrow)) const { return {}; }
 };
 
@@ -44,8 +47,9 @@ struct Mass<V, true> {
   void add_size(V x) { m += size_of(x); }
   void set_size(V x) { m = x; }
   static Mass join_masses(const Mass& a, const Mass& b) { return {a.m + b.m}; }
-  static Mass join_mass_pairs(const Mass& a, const Mass& b) {
-    return {evens(a.m, b.m) + odds(a.m, b.m)};
+  template <class Part>
+  static Mass pick_mass(const Mass& a, const Mass& b) {
+    return {Part::of(a.m, b.m)};
   }
   Mass<Vector, true> widen_mass(Vector (*widen)(Narrow)) const { return {widen(m)}; }
 };
@@ -83,8 +87,9 @@ struct Plain : Mass<Vector, TermOf<term>::kIsSigned> {
   static Plain join(const Plain& a, const Plain& b) {
     return {Plain::join_masses(a, b), a.s + b.s};
   }
-  static Plain join_pairs(const Plain& a, const Plain& b) {
-    return {Plain::join_mass_pairs(a, b), evens(a.s, b.s) + odds(a.s, b.s)};
+  template <class Part>
+  static Plain pick(const Plain& a, const Plain& b) {
+    return {Plain::template pick_mass<Part>(a, b), Part::of(a.s, b.s)};
   }
 };
 
@@ -126,10 +131,10 @@ struct Compensated : Mass<Vector, TermOf<term>::kIsSigned> {
     both.c = (a.c + b.c) + r;
     return both;
   }
-  static Compensated join_pairs(const Compensated& a, const Compensated& b) {
-    const Compensated both =
-        join({{}, evens(a.s, b.s), evens(a.c, b.c)}, {{}, odds(a.s, b.s), odds(a.c, b.c)});
-    return {Compensated::join_mass_pairs(a, b), both.s, both.c};
+  template <class Part>
+  static Compensated pick(const Compensated& a, const Compensated& b) {
+    return {Compensated::template pick_mass<Part>(a, b), Part::of(a.s, b.s),
+            Part::of(a.c, b.c)};
   }
 };
 
@@ -155,8 +160,9 @@ struct Binary32 : Mass<Narrow, TermOf<term>::kIsSigned> {
   static Binary32 join(const Binary32& a, const Binary32& b) {
     return {Binary32::join_masses(a, b), a.s + b.s};
   }
-  static Binary32 join_pairs(const Binary32& a, const Binary32& b) {
-    return {Binary32::join_mass_pairs(a, b), evens(a.s, b.s) + odds(a.s, b.s)};
+  template <class Part>
+  static Binary32 pick(const Binary32& a, const Binary32& b) {
+    return {Binary32::template pick_mass<Part>(a, b), Part::of(a.s, b.s)};
   }
 
   // The first and the second half of the elements, in binary64.
@@ -191,17 +197,38 @@ Lane join_all(const Lane (&lanes)[kLanes]) {
   return joined[0];
 }
 
-// Element i of the result is the sum of all elements of rows[i].
-template <class Lane, std::size_t width>
-Lane join_rows(const Lane (&rows)[width]) {
-  Lane joined[width];
-  for (std::size_t i = 0; i < width; ++i) joined[i] = rows[i];
-  for (std::size_t half = width / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) {
-      joined[i] = Lane::join_pairs(joined[2 * i], joined[2 * i + 1]);
+// Element i of the result is the sum of all elements of rows[i], as many as a vector has.
+template <std::size_t level = 0, class Lane, std::size_t count>
+inline __attribute__((always_inline)) Lane join_rows(const Lane (&rows)[count]) {
+  if constexpr (count == 1) {
+    return rows[0];
+  } else {
+    Lane joined[count / 2];
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < count / 2; ++i) {
+      const Lane &a = rows[2 * i], &b = rows[2 * i + 1];
+      joined[i] = Lane::join(Lane::template pick<Halves16<level, false>>(a, b),
+                             Lane::template pick<Halves16<level, true>>(a, b));
     }
+    return join_rows<level + 1>(joined);
   }
-  return joined[0];
+}
+
+// The sums of as many elements as there are vectors, that lie side by side in these.
+template <class Lane, std::size_t count>
+inline __attribute__((always_inline)) Lane join_packed(const Lane (&vectors)[count]) {
+  if constexpr (count == 1) {
+    return vectors[0];
+  } else {
+    Lane joined[count / 2];
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < count / 2; ++i) {
+      const Lane &a = vectors[2 * i], &b = vectors[2 * i + 1];
+      joined[i] =
+          Lane::join(Lane::template pick<Evens>(a, b), Lane::template pick<Odds>(a, b));
+    }
+    return join_packed(joined);
+  }
 }
 
 // Adds the elements of `sum` to the first `count` enclosures, or sets them if they are fresh.

@@ -66,7 +66,7 @@ inline __attribute__((always_inline)) Lane sum_packed(const Bits<type>* x, LoadO
   Lane lanes[vectors] = {};
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < vectors; ++i) lanes[i].step(load(x + i * width));
-  return join_rows(lanes);
+  return join_packed(lanes);
 }
 
 // The sum of one row of at least `width` elements.
@@ -144,8 +144,10 @@ struct Unrounded {
   void step(Vector x) { s = TermVectors<term>::add(x, s); }
   Vector high() const { return s; }
   Vector low() const { return Vector{}; }
-  static Unrounded join_pairs(const Unrounded& a, const Unrounded& b) {
-    return {evens(a.s, b.s) + odds(a.s, b.s)};
+  static Unrounded join(const Unrounded& a, const Unrounded& b) { return {a.s + b.s}; }
+  template <class Part>
+  static Unrounded pick(const Unrounded& a, const Unrounded& b) {
+    return {Part::of(a.s, b.s)};
   }
 };
 
@@ -165,8 +167,12 @@ struct UnroundedParts {
   }
   Vector high() const { return s; }
   Vector low() const { return c; }
-  static UnroundedParts join_pairs(const UnroundedParts& a, const UnroundedParts& b) {
-    return {evens(a.s, b.s) + odds(a.s, b.s), evens(a.c, b.c) + odds(a.c, b.c)};
+  static UnroundedParts join(const UnroundedParts& a, const UnroundedParts& b) {
+    return {a.s + b.s, a.c + b.c};
+  }
+  template <class Part>
+  static UnroundedParts pick(const UnroundedParts& a, const UnroundedParts& b) {
+    return {Part::of(a.s, b.s), Part::of(a.c, b.c)};
   }
 };
 

@@ -54,9 +54,9 @@ struct Extent {
   static Extent join(const Extent& a, const Extent& b) {
     return {smaller(a.least, b.least), greater(a.most, b.most)};
   }
-  static Extent join_pairs(const Extent& a, const Extent& b) {
-    return {smaller(evens(a.least, b.least), odds(a.least, b.least)),
-            greater(evens(a.most, b.most), odds(a.most, b.most))};
+  template <class Part>
+  static Extent pick(const Extent& a, const Extent& b) {
+    return {Part::of(a.least, b.least), Part::of(a.most, b.most)};
   }
 };
 

@@ -24,9 +24,12 @@ struct TwoParts {
     low += sums[0] - upper;
     if (type == Type::float64) low += sums[1];
   }
-  static TwoParts join_pairs(const TwoParts& a, const TwoParts& b) {
-    return {evens(a.high, b.high) + odds(a.high, b.high),
-            evens(a.low, b.low) + odds(a.low, b.low)};
+  static TwoParts join(const TwoParts& a, const TwoParts& b) {
+    return {a.high + b.high, a.low + b.low};
+  }
+  template <class Part>
+  static TwoParts pick(const TwoParts& a, const TwoParts& b) {
+    return {Part::of(a.high, b.high), Part::of(a.low, b.low)};
   }
 };
 
