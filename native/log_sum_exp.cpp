@@ -19,9 +19,10 @@ namespace {
 
 // Elements that lie apart are copied so many of a row at once: rows that are neighbours in
 // memory are then read together.
+constexpr Cut kCopies = {1, 256};
+
 // An element takes as long as it takes to read so many: what a thread is worth.
 constexpr int kWorth = 8;
-constexpr Cut kCopies = {1, 256};
 
 // Elements of an output that are read at once with those of others beside it.
 constexpr std::int64_t kRows = 32;

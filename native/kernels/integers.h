@@ -53,8 +53,8 @@ void residue_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t 
     }
   };
   if (columns < kShortRow) {
-    sum_groups<type, Lane, kWidth, kStride>({data, row_stride, rows, columns}, load_wide<type>,
-                                            add);
+    sum_groups<type, Lane, kWidth, kStride>({data, row_stride, rows, columns}, Lane(),
+                                            load_wide<type>, add);
     return;
   }
   for (std::size_t row = 0; row < rows; ++row) {

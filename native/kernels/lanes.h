@@ -1,9 +1,10 @@
 // Lanes: what a sum of terms is held in while a kernel runs, and their error bounds.
 // u = 2^-53; factors 1 + O(hu) of the bounds are left to Enclosures.
-// May include dispatch.h, simd.h and term_vectors.h only. Internal linkage: see simd.h.
+// May include dispatch.h, parts.h, simd.h and term_vectors.h only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../dispatch.h"
+#include "parts.h"
 #include "simd.h"
 #include "term_vectors.h"
 
@@ -224,8 +225,7 @@ inline __attribute__((always_inline)) Lane join_packed(const Lane (&vectors)[cou
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < count / 2; ++i) {
       const Lane &a = vectors[2 * i], &b = vectors[2 * i + 1];
-      joined[i] =
-          Lane::join(Lane::template pick<Evens>(a, b), Lane::template pick<Odds>(a, b));
+      joined[i] = Lane::join(Lane::template pick<Evens>(a, b), Lane::template pick<Odds>(a, b));
     }
     return join_packed(joined);
   }

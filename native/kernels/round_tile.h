@@ -46,18 +46,6 @@ inline Vector to_double(Wide x) {
   return (Vector)((x & 0x000fffffffffffff) | 0x4330000000000000) - 0x1p52;
 }
 
-inline bool has_any(Mask mask) {
-#if defined(__AVX512F__)
-  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX2__)
-  return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
-#else
-  std::int64_t any = 0;
-  for (std::size_t i = 0; i < kWidth; ++i) any |= mask[i];
-  return any != 0;
-#endif
-}
-
 #if defined(__AVX2__) && !defined(__AVX512F__)
 inline Shorts first_shorts(__m128i x) { return load_vector<Shorts>(&x); }
 #endif

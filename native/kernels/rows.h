@@ -98,6 +98,22 @@ struct SumRowNarrow {
   }
 };
 
+// The sum of a head and the terms of x, of which the rest goes to c.
+template <Term term>
+inline Vector add_to_head(Vector x, Vector head, Vector& c) {
+  Vector s;
+  if constexpr (TermVectors<term>::kAddsFused) {
+    s = TermVectors<term>::add(x, head);
+    c += TermVectors<term>::add(x, head - s);
+  } else {
+    Vector p, e;
+    TermVectors<term>::split(x, p, e);
+    s = head + p;
+    c += (p - (s - head)) + e;
+  }
+  return s;
+}
+
 // Compensated sums with a biased head. Each lane's head a starts at M = 2^K. While a < 2M,
 // every term is below M, a is a multiple of q = 2^(K-52), and s - a is exact: the heads
 // are exact integers times q. The rest t of a term, |t| <= q, goes to c. With B steps the
@@ -199,19 +215,7 @@ struct SumRowBiased {
     return fits;
   }
 
-  static void step(Vector x, Vector& a, Vector& c) {
-    if constexpr (TermVectors<term>::kAddsFused) {
-      const Vector s = TermVectors<term>::add(x, a);
-      c += TermVectors<term>::add(x, a - s);
-      a = s;
-    } else {
-      Vector p, e;
-      TermVectors<term>::split(x, p, e);
-      const Vector s = a + p;
-      c += (p - (s - a)) + e;
-      a = s;
-    }
-  }
+  static void step(Vector x, Vector& a, Vector& c) { a = add_to_head<term>(x, a, c); }
 };
 
 // Rows shorter than this are summed some at once: see short_rows.h.

@@ -62,19 +62,23 @@ struct LoadNarrow {
 
 // The sums of rows that lie side by side, `vectors` of them in all.
 template <Type type, class Lane, std::size_t width, std::size_t vectors, class LoadOf>
-inline __attribute__((always_inline)) Lane sum_packed(const Bits<type>* x, LoadOf load) {
-  Lane lanes[vectors] = {};
+inline __attribute__((always_inline)) Lane sum_packed(const Bits<type>* x, const Lane& start,
+                                                      LoadOf load) {
+  Lane lanes[vectors];
 #pragma GCC unroll 16
-  for (std::size_t i = 0; i < vectors; ++i) lanes[i].step(load(x + i * width));
+  for (std::size_t i = 0; i < vectors; ++i) {
+    lanes[i] = start;
+    lanes[i].step(load(x + i * width));
+  }
   return join_packed(lanes);
 }
 
 // The sum of one row of at least `width` elements.
 template <Type type, class Lane, std::size_t width, class LoadOf>
 inline __attribute__((always_inline)) Lane sum_row(const Bits<type>* x, std::size_t columns,
-                                                   LoadOf load) {
+                                                   const Lane& start, LoadOf load) {
   const std::size_t rest = columns % width;
-  Lane lane;
+  Lane lane = start;
   for (const Bits<type>* const end = x + (columns - rest); x != end; x += width) {
     lane.step(load(x));
   }
@@ -83,16 +87,18 @@ inline __attribute__((always_inline)) Lane sum_row(const Bits<type>* x, std::siz
   return lane;
 }
 
-// The sums of `group` rows from `row` on, `width` elements to a step.
+// The sums of `group` rows from `row` on, `width` elements to a step. Lanes begin as `start`.
 template <Type type, class Lane, std::size_t group, std::size_t width, class LoadOf>
 inline __attribute__((always_inline)) Lane sum_group(const ShortRows& matrix, std::size_t row,
-                                                     LoadOf load) {
+                                                     const Lane& start, LoadOf load) {
   const std::size_t columns = matrix.columns;
-  Lane lanes[group] = {};
+  Lane lanes[group];
+#pragma GCC unroll 16
+  for (Lane& lane : lanes) lane = start;
   if (columns >= width) {
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < group; ++i) {
-      lanes[i] = sum_row<type, Lane, width>(matrix.row<type>(row + i), columns, load);
+      lanes[i] = sum_row<type, Lane, width>(matrix.row<type>(row + i), columns, start, load);
     }
   } else if (matrix.has(row + group - 1, width, sizeof(Bits<type>))) {
 #pragma GCC unroll 16
@@ -111,7 +117,7 @@ inline __attribute__((always_inline)) Lane sum_group(const ShortRows& matrix, st
 
 // Calls add(row, count, lane) for all rows, `group` at a time.
 template <Type type, class Lane, std::size_t group, std::size_t width, class LoadOf, class Add>
-inline void sum_groups(const ShortRows& matrix, LoadOf load, Add add) {
+inline void sum_groups(const ShortRows& matrix, const Lane& start, LoadOf load, Add add) {
   const std::size_t columns = matrix.columns;
   const std::size_t all = columns * group;
   const bool side_by_side =
@@ -121,7 +127,8 @@ inline void sum_groups(const ShortRows& matrix, LoadOf load, Add add) {
     constexpr std::size_t kVectors = decltype(vectors)::value;
     if (!(side_by_side && all == kVectors * width)) return;
     for (; row + group <= matrix.rows; row += group) {
-      add(row, group, sum_packed<type, Lane, width, kVectors>(matrix.row<type>(row), load));
+      add(row, group,
+          sum_packed<type, Lane, width, kVectors>(matrix.row<type>(row), start, load));
     }
   };
   if (columns < width) {
@@ -132,7 +139,7 @@ inline void sum_groups(const ShortRows& matrix, LoadOf load, Add add) {
   }
   for (; row < matrix.rows; row += group) {
     const std::size_t count = matrix.rows - row < group ? matrix.rows - row : group;
-    add(row, count, sum_group<type, Lane, group, width>(matrix, row, load));
+    add(row, count, sum_group<type, Lane, group, width>(matrix, row, start, load));
   }
 }
 
@@ -186,11 +193,13 @@ double factor_of_short(std::size_t columns) {
 }
 
 template <Type type, class Lane>
-void sum_short_rows_bounded(const ShortRows& matrix, const Enclosures& enclosures, bool fresh) {
+__attribute__((noinline)) void sum_short_rows_bounded(const ShortRows& matrix,
+                                                      const Enclosures& enclosures,
+                                                      bool fresh) {
   const double factor = factor_of_short<Lane>(matrix.columns);
   const Vector underflow = Vector{} + Lane::underflow(matrix.columns);
   sum_groups<type, Lane, kWidth, kWidth>(
-      matrix, Load<type>(), [&](std::size_t row, std::size_t count, const Lane& sum) {
+      matrix, Lane(), Load<type>(), [&](std::size_t row, std::size_t count, const Lane& sum) {
         add_to_enclosures(enclosures + row, fresh, count, sum, sum.bound(factor, underflow));
       });
 }
@@ -201,7 +210,7 @@ template <Type type, class Lane, class Second>
 void sum_checked_rows(const ShortRows& matrix, const Enclosures& enclosures) {
   Inexact::clear();
   sum_groups<type, Lane, kWidth, kWidth>(
-      matrix, Load<type>(), [&](std::size_t row, std::size_t count, const Lane& sum) {
+      matrix, Lane(), Load<type>(), [&](std::size_t row, std::size_t count, const Lane& sum) {
         add_to_enclosures(enclosures + row, true, count, sum, Vector{});
       });
   settle_memory();
@@ -241,11 +250,60 @@ void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_
   }
 }
 
-// Lanes that have bounds, which nothing makes exact.
-template <Type type, class Lane>
-void sum_short_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
-                    std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
-  sum_short_rows_bounded<type, Lane>({data, row_stride, rows, columns}, enclosures, fresh);
+// Sums of terms that are not negative, each of which is cut where a head above all sums of the
+// row cuts it: into a multiple of q = 2^-52 of the head, and a rest of at most q. Proved in
+// docs/exactness.md#one-head-for-some-rows.
+template <Term term>
+struct CutTerms {
+  static_assert(!TermOf<term>::kIsSigned);
+  Vector head{};
+  Vector s{};
+  Vector c{};
+
+  void step(Vector x) { s += add_to_head<term>(x, head, c) - head; }
+  Vector high() const { return s; }
+  Vector low() const { return c; }
+  static CutTerms join(const CutTerms& a, const CutTerms& b) {
+    return {a.head, a.s + b.s, a.c + b.c};
+  }
+  template <class Part>
+  static CutTerms pick(const CutTerms& a, const CutTerms& b) {
+    return {a.head, Part::of(a.s, b.s), Part::of(a.c, b.c)};
+  }
+
+  // Whether the head was above each sum, and not so far that bits are lacking.
+  bool fits() const { return !has_any(~((Mask)(s < head) & (Mask)(s >= head * 0x1p-20))); }
+  // Of n terms, the rests of which pass at most h additions each.
+  Vector bound(std::size_t n, std::size_t h) const {
+    const double errors = static_cast<double>((h + 2) * n) * kU;
+    return head * (errors * 0x1p-52) + TermVectors<term>::kUnderflow * static_cast<double>(n);
+  }
+};
+
+// One head for some rows after another, until it does not fit: these are summed as others are,
+// and of their sums comes the next.
+template <Term term, Type type>
+void sum_short_rows_cut(const std::byte* data, std::ptrdiff_t row_stride, std::size_t rows,
+                        std::size_t columns, const Enclosures& enclosures, bool fresh, void*) {
+  using Biased = SumRowBiased<term, type>;
+  const std::size_t additions = (columns - 1) / kWidth + 1 + ilog2(kWidth);
+  CutTerms<term> start;  // no head, which fits nothing
+  const ShortRows matrix = {data, row_stride, rows, columns};
+  const auto add = [&](std::size_t row, std::size_t count, const CutTerms<term>& sum) {
+    if (sum.fits()) {
+      add_to_enclosures(enclosures + row, fresh, count, sum, sum.bound(columns, additions));
+      return;
+    }
+    const auto* const first = reinterpret_cast<const std::byte*>(matrix.row<type>(row));
+    sum_short_rows_bounded<type, Compensated<term>>({first, row_stride, count, columns},
+                                                    enclosures + row, fresh);
+    double most = 0;
+    for (std::size_t i = row; i < row + count; ++i) {
+      if (enclosures.hi[i] > most) most = enclosures.hi[i];
+    }
+    start.head = Vector{} + Biased::head_for(most * 64);
+  };
+  sum_groups<type, CutTerms<term>, kWidth, kWidth>(matrix, start, Load<type>(), add);
 }
 
 template <Term term, Type type>
@@ -256,7 +314,7 @@ void sum_short_rows_narrow(const std::byte* data, std::ptrdiff_t row_stride, std
   const double factor = Lane::factor((columns - 1) / kNarrowWidth + ilog2(kNarrowWidth));
   const Vector underflow = Vector{} + Lane::underflow(columns);
   sum_groups<type, Lane, kNarrowWidth, kNarrowWidth>(
-      {data, row_stride, rows, columns}, LoadNarrow<type>(),
+      {data, row_stride, rows, columns}, Lane(), LoadNarrow<type>(),
       [&](std::size_t row, std::size_t count, const Lane& sum) {
         const Plain<term> low = sum.low();
         const Plain<term> high = sum.high();

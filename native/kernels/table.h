@@ -44,7 +44,7 @@ constexpr Function short_rows_of() {
   } else if constexpr (TermOf<term>::kDegree == 1) {
     return &sum_short_rows<type, UnroundedOf<term, type>, BoundedOf<term, method>>;
   } else {
-    return &sum_short_rows<type, Compensated<term>>;
+    return &sum_short_rows_cut<term, type>;
   }
 }
 

@@ -96,7 +96,7 @@ void units_of_rows(const std::byte* data, std::ptrdiff_t row_stride, std::size_t
   };
   if (columns < kShortRow) {
     return sum_groups<type, Lane, kStride, kStride>(
-        {data, row_stride, rows, columns},
+        {data, row_stride, rows, columns}, Lane(),
         [](const Bits<type>* x) { return load_places<type>(x); }, add);
   }
   for (std::size_t row = 0; row < rows; row += kStride) {

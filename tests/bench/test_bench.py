@@ -32,7 +32,16 @@ from halfulp.bench.accuracy import (
     errors_of,
     result_of_integers,
 )
-from halfulp.bench.cells import CELLS, FLOATS, OTHERS, ROWS, SUMS, TYPES, Cell
+from halfulp.bench.cells import (
+    CELLS,
+    FAMILIES,
+    FLOATS,
+    OTHERS,
+    ROWS,
+    SUMS,
+    TYPES,
+    Cell,
+)
 from halfulp.bench.child import answers, environment
 from halfulp.bench.machine import describe
 from halfulp.bench.memory import extra_memory
@@ -185,11 +194,29 @@ def test_every_reduction_has_the_cells_that_its_goals_are_of() -> None:
 
 
 def test_cells_have_the_sizes_that_their_names_promise() -> None:
-    sizes = {"1MiB": 2**20, "64MiB": 2**26, "1GiB": 2**30, "1GiB-columns": 2**30}
+    sizes = {
+        "4KiB": 2**12,
+        "64KiB": 2**16,
+        "1MiB": 2**20,
+        "64MiB": 2**26,
+        "1GiB": 2**30,
+        "1GiB-columns": 2**30,
+    }
     for name, nbytes in sizes.items():
         assert {CELLS[name].bytes_touched(t) for t in TYPES.values()} == {nbytes}
     assert CELLS["small"].bytes_touched(TYPES["float32"]) == 256
     assert CELLS["strided"].bytes_touched(TYPES["float16"]) == 2**25
+
+
+def test_cells_by_length_have_results_of_so_many_elements() -> None:
+    for name in FAMILIES["lengths"]:
+        cell = CELLS[name]
+        assert cell.axes is not None
+        for type_name in cell.types:
+            shape = cell.memory_shape(TYPES[type_name])
+            assert shape[cell.axes[0]] == cell.length, name
+            assert str(cell.length) in name.split("-")
+            assert 0.9999 < cell.bytes_touched(TYPES[type_name]) / 2**26 <= 1
 
 
 def test_layouts_are_what_they_are_called() -> None:
@@ -527,6 +554,31 @@ def test_verdicts_name_the_worst_row() -> None:
     assert readers[0].at == "sum_square of float32 flat, 2 threads"
 
 
+def test_cells_by_length_have_a_table_and_goals_of_their_own() -> None:
+    run = a_run()
+    shown = {table.title: table for table in report.tables(run)}
+    lines = shown["sum_square, ns a result (ratio)"]
+    assert lines.head == ("cell", "float16", "float32", "float64")
+    assert [row[0] for row in lines.rows] == [*FAMILIES["lengths"]]
+    # At 10 GB/s, of which the fastest peer has a half.
+    assert ("rows-of-100", "20.00 (2.00)", "40.00 (2.00)", "80.00 (2.00)") in lines.rows
+    others = {row[0] for row in shown["sum_square of float32"].rows}
+    assert not others & {*FAMILIES["lengths"]}
+    verdicts = {c.goal.text: c for c in goals.check_goals(run.rows)}
+    half = verdicts["lengths of 512 bytes or more ≥ 0.8 of the limit"]
+    # From 256, 128 and 64 elements on; none of the few rows but 64 of float64.
+    assert (half.worst, half.rows) == (0.5, 5 + 7 + 10)
+    for row in run.rows:
+        if row.cell == "rows-of-3":
+            row.times["numpy.einsum"] = [0.9 * row.best()]
+    verdicts = {c.goal.text: c for c in goals.check_goals(run.rows)}
+    einsum = verdicts["lengths ≥ 1 times the faster of einsum, torch"]
+    assert einsum.worst == pytest.approx(0.9)
+    assert (einsum.misses, einsum.rows) == (3, 3)
+    caches = verdicts["4KiB, 64KiB, 1MiB of float32, float64 ≥ 0.9 of the limit"]
+    assert (caches.misses, caches.rows) == (6, 6)
+
+
 def test_the_goals_of_data_that_cancels_are_of_each_type() -> None:
     rows = a_run("sum").rows
     for row in rows:
@@ -637,13 +689,21 @@ def test_the_picture_of_speed_names_the_limit_and_peers_and_leaves_out_empty_row
     run = a_run()
     shown = texts_of(plot.draw(run))
     types = [text for text in shown if text.startswith("sum_square of ")]
+    lengths = ("float16", "float32", "float64")
+    assert types[len(TYPES) :] == [
+        f"sum_square of {name}, ns a result: {kind}"
+        for name in lengths
+        for kind in ("rows", "few rows")
+    ]
+    types = types[: len(TYPES)]
     assert types == [f"sum_square of {name}" for name in TYPES]
     assert shown.count("the limit: numpy.vdot") == len(TYPES)
     assert {f"0.5{plot.TIMES}", f"1{plot.TIMES}", "halfulp", "the fastest peer"} <= {
         *shown
     }
     large = [r for r in run.rows if r.times and r.nbytes >= 1 << 14]
-    for cell in CELLS:
+    large = [row for row in large if row.cell not in FAMILIES["lengths"]]
+    for cell in (name for name in CELLS if name not in FAMILIES["lengths"]):
         # A label for each row with figures, none for ties of integers.
         assert shown.count(cell) == sum(row.cell == cell for row in large), cell
     assert shown.count("numkong.moments") == sum(len(row.peers) > 0 for row in large)
@@ -876,6 +936,8 @@ def test_sessions_from_end_to_end(
         ("onnxruntime --types bfloat16", "no type 'bfloat16'; allowed: float16"),
         ("onnxruntime --cells strided", "no cell 'strided'; allowed: flat, rows"),
         ("--cells none", "no cell 'none'; allowed: flat, rows"),
+        ("--cells rows-of-2", "cancel-columns, update-flat, update-axis-0"),
+        ("--cells rows-of-2", "update-few, lengths"),
         ("--types float", "no type 'float'; allowed: bfloat16"),
         ("--peers numpy,scipy", "no peer 'scipy'; allowed: numpy"),
         ("--peers numpy --no-peers", "--peers and --no-peers are given"),

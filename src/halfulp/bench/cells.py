@@ -39,6 +39,7 @@ _OTHERS = tuple(row.name for row in OTHERS)
 # What the names of their cells begin with.
 JOINED = "joined"
 _SQUARES = ("sum_square",)
+_BY_LENGTH = ("sum", "mean", "l2", "sum_square")
 
 # How an array lies in a buffer of C-contiguous memory.
 _LAYOUTS: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
@@ -75,6 +76,9 @@ class Cell:
     update : bool
         Whether a `halfulp.SumSquare` is updated, and nothing rounded.
     types : tuple of str
+    length : int
+        Of a family of cells that differ in how many elements a result has: how many.
+        Others have 0.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Cell:
     values: str = "ordinary"
     update: bool = False
     types: tuple[str, ...] = tuple(TYPES)
+    length: int = 0
 
     def memory_shape(self, element: ElementType) -> tuple[int, ...]:
         """Return the shape of the memory of an array of a type."""
@@ -153,6 +158,33 @@ def _joined() -> Iterator[Cell]:
         yield Cell(f"{JOINED}-{name}", what, shape, axes, _OTHERS)
 
 
+# Elements of a result, in rows of so many and in columns of so many rows.
+_ROW_LENGTHS = (
+    *(2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63, 64, 100, 128),
+    *(255, 256, 384, 512, 768, 1000),
+)
+_COLUMN_LENGTHS = (2, 4, 8, 16, 32, 64)
+
+
+def _by_length() -> Iterator[Cell]:
+    """The cells of 64 MiB that differ in the number of elements of a result."""
+    for n in _ROW_LENGTHS:
+        yield _of_length(f"rows-of-{n}", f"64 MiB, (n, {n}) axis 1", n, (-1, n), (1,))
+    for n in _COLUMN_LENGTHS:
+        yield _of_length(f"{n}-rows", f"64 MiB, ({n}, n) axis 0", n, (n, -1), (0,))
+
+
+def _of_length(
+    name: str, what: str, length: int, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> Cell:
+    return Cell(
+        *(name, what, shape, axes, _BY_LENGTH),
+        nbytes=1 << 26,
+        types=("float16", "float32", "float64"),
+        length=length,
+    )
+
+
 CELLS = {
     cell.name: cell
     for cell in (
@@ -195,6 +227,8 @@ CELLS = {
         ),
         Cell("reversed", "2^24 elements backwards", _FLAT, None, _TERMS, "reversed"),
         Cell("small", "64 elements", (64,)),
+        Cell("4KiB", "4 KiB", reductions=_TERMS, nbytes=1 << 12),
+        Cell("64KiB", "64 KiB", reductions=_TERMS, nbytes=1 << 16),
         Cell("1MiB", "1 MiB", reductions=_TERMS, nbytes=1 << 20),
         Cell("64MiB", "64 MiB", reductions=_TERMS, nbytes=1 << 26),
         Cell("1GiB", "1 GiB", reductions=_TERMS, nbytes=1 << 30),
@@ -226,8 +260,12 @@ CELLS = {
             )
         ),
         *_joined(),
+        *_by_length(),
     )
 }
+
+# Cells that are chosen together.
+FAMILIES = {"lengths": tuple(name for name, cell in CELLS.items() if cell.length)}
 
 # Below this, a call is timed in a batch, and its time matters more than its speed.
 SMALL_BYTES = 1 << 14

@@ -1,6 +1,6 @@
 """What the benchmark must show, and whether it does.
 
-May import results only.
+May import cells and results of this package, and element_types, only.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from halfulp.bench.results import ALL_LIMIT, ORDINARY, Measured
+from halfulp.bench.cells import CELLS, TYPES
+from halfulp.bench.results import ALL_LIMIT, HALFULP, ORDINARY, Measured
 
 _MIB = 1 << 20
 _LARGE = 8 * _MIB
@@ -20,6 +21,7 @@ OTHER_AXES = (
     *("fortran-0", "fortran-1", "1GiB-columns"),
 )
 SHORT_SUMS = ("short-rows", "few-rows")
+IN_CACHES = ("4KiB", "64KiB", "1MiB")
 
 Rows = Sequence[Measured]
 # A figure, and the row that it is of.
@@ -163,6 +165,31 @@ def _is_small(row: Measured) -> bool:
     return row.cell == "small" and row.threads == 1
 
 
+def length_of(row: Measured) -> int:
+    """Return how many elements a result has, in a cell of those that differ in it."""
+    cell = CELLS.get(row.cell)
+    return cell.length if cell else 0
+
+
+def ns_a_result(row: Measured, name: str = HALFULP) -> float:
+    """Return the nanoseconds of a result that one of those who were timed took."""
+    elements = row.nbytes / TYPES[row.type].dtype.itemsize
+    return row.best(name) / elements * length_of(row)
+
+
+def _by_length(least_bytes: int) -> Callable[[Rows], Figures]:
+    """Fractions of the limit, of cells by length from so many bytes a result on."""
+
+    def figures(rows: Rows) -> Figures:
+        for row in rows:
+            length = length_of(row)
+            each = length * TYPES[row.type].dtype.itemsize
+            if length and each >= least_bytes:
+                yield row.of_limit, row
+
+    return figures
+
+
 def _is_double(row: Measured) -> bool:
     return row.type == "float64"
 
@@ -210,6 +237,23 @@ GOALS = (
         _of_readers,
     ),
     Goal("short-rows, few-rows", 0.6, "of the limit", _of_limit(*SHORT_SUMS)),
+    Goal(
+        "lengths",
+        1.0,
+        "times the faster of einsum, torch",
+        _to_peers(
+            lambda row: length_of(row) > 0,
+            ["numpy.einsum", "torch", "torch.sum", "torch.norm", "torch.mean"],
+        ),
+    ),
+    Goal("lengths of 32 bytes or more", 0.6, "of the limit", _by_length(32)),
+    Goal("lengths of 512 bytes or more", 0.8, "of the limit", _by_length(512)),
+    Goal(
+        "4KiB, 64KiB, 1MiB of float32, float64",
+        0.9,
+        "of the limit",
+        _of_limit(*IN_CACHES, among=lambda row: row.type in ("float32", "float64")),
+    ),
     Goal("strided", 0.4, "of the limit", _of_limit("strided")),
     Goal("update-flat", 0.5, "of the limit", _of_limit("update-flat")),
     Goal(

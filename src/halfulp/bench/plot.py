@@ -1,8 +1,9 @@
 """A benchmark as a picture: an SVG that is as wide as the page that shows it.
 
-May import errors, report.html and, of bench, cells, report and results only. Places
-across are fractions of the width and sizes of text are pixels, so that a picture is read
-on a phone as on a desk; its colours follow the colour scheme of the page around it.
+May import errors, report.html and, of bench, cells, goals, report and results only.
+Places across are fractions of the width and sizes of text are pixels, so that a picture
+is read on a phone as on a desk; its colours follow the colour scheme of the page around
+it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from halfulp.bench.cells import SMALL_BYTES
+from halfulp.bench.cells import CELLS, SMALL_BYTES
+from halfulp.bench.goals import length_of, ns_a_result
 from halfulp.bench.report import by_title
 from halfulp.bench.results import EXACT, HALFULP, RUNTIME, Benchmark, Errors, Measured
 from halfulp.errors import ArgumentError
@@ -41,8 +43,12 @@ _LABELS, _START, _SPAN = 29.5, 31.0, 64.5
 _LINES_LABELS, _LINES_START, _LINES_SPAN = 12.0, 13.0, 84.0
 # Of a power of ten.
 _DECADE = 26
-# Errors below this, zero among them, are drawn here.
-_LEAST_ULPS = 0.1
+# Errors below this, zero among them, are drawn here; and nanoseconds of a result.
+_LEAST = 0.1
+# Numbers of elements that are written below lines by length.
+_LENGTH_TICKS = (2, 8, 32, 128, 512)
+# The libraries beside halfulp there.
+_BESIDE_LENGTHS = ("numpy", "torch")
 TIMES = "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -179,6 +185,10 @@ def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
     measured = [row for row in rows if row.times and row.threads == threads]
     if not measured:
         raise ArgumentError("every cell was skipped; allowed in a picture: one at least")
+    by_length = _lengths([row for row in measured if length_of(row)])
+    measured = [row for row in measured if not length_of(row)]
+    if not measured:
+        return "Nanoseconds a result, by its number of elements", by_length
     # The limit of small cells is the time of a call, not the memory's speed.
     shown = [row for row in measured if row.nbytes >= SMALL_BYTES] or measured
     room = _LEAST_WIDTH * _SPAN / 100
@@ -203,7 +213,55 @@ def _speed(rows: list[Measured]) -> tuple[str, list[_Part]]:
         cells = {row.cell: [*bars(row)] for row in group}
         parts.append(_bars(heading, cells, axis, at(1), "the limit: numpy.vdot"))
     plural = "s" * (threads > 1)
-    return f"Speed of {threads} thread{plural}, as a multiple of the limit", parts
+    title = f"Speed of {threads} thread{plural}, as a multiple of the limit"
+    return title, parts + by_length
+
+
+def _lengths(rows: list[Measured]) -> list[_Part]:
+    """Panels of nanoseconds a result against how many elements it has."""
+    if not rows:
+        return []
+    longest = max(map(length_of, rows))
+    present = {who.partition(".")[0] for row in rows for who in row.peers}
+    libraries = [HALFULP, *(name for name in _BESIDE_LENGTHS if name in present)]
+
+    def across(length: int) -> float:
+        return math.log(length / 2) / math.log(longest / 2)
+
+    def panel(heading: str, here: list[Measured]) -> _Part:
+        curves = {
+            library: [
+                (length_of(row), ns_a_result(row, who))
+                for row in sorted(here, key=length_of)
+                for who in _ways(row, library)[:1]
+            ]
+            for library in libraries
+        }
+        greatest = max(ns for curve in curves.values() for _, ns in curve)
+        decades = math.ceil(math.log10(greatest / _LEAST))
+        lines = []
+        for series, (library, curve) in enumerate(curves.items()):
+            points = " ".join(
+                f"{number(1000 * across(n))},{number(_down(ns, decades))}"
+                for n, ns in curve
+            )
+            lines.append(_line(library, series, points, "non-scaling-stroke"))
+        ticks = {across(n): str(n) for n in _LENGTH_TICKS if n <= longest}
+        return _curves(heading, lines, ticks, decades, ())
+
+    marks = [_line(name, i, "0,6 24,6") for i, name in enumerate(libraries)]
+    parts = [_legend(libraries, marks)]
+    for title, group in by_title(rows).items():
+        for kind, axis in (("rows", (1,)), ("few rows", (0,))):
+            here = [row for row in group if CELLS[row.cell].axes == axis]
+            if here:
+                parts.append(panel(f"{title}, ns a result: {kind}", here))
+    return parts
+
+
+def _ways(row: Measured, library: str) -> list[str]:
+    """Who was timed of a library, or of halfulp, the fastest first."""
+    return [who for who in (HALFULP, *row.peers) if who.partition(".")[0] == library]
 
 
 def _of_peer(row: Measured) -> float:
@@ -314,8 +372,8 @@ def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
 
     def panel(*key: str) -> _Part:
         here = [r for r in present if (r.reduction, r.type, r.values) == key]
-        greatest = max(10 * _LEAST_ULPS, *(max(r.ulps) for r in here))
-        decades = math.ceil(math.log10(greatest / _LEAST_ULPS))
+        greatest = max(10 * _LEAST, *(max(r.ulps) for r in here))
+        decades = math.ceil(math.log10(greatest / _LEAST))
         lines = []
         for who, i in series.items():
             points = sorted((r.n, max(r.ulps)) for r in here if r.who == who)
@@ -325,7 +383,9 @@ def _accuracy(rows: list[Errors]) -> tuple[str, list[_Part]]:
                     for n, ulps in points
                 )
                 lines.append(_line(who, i, places, "non-scaling-stroke"))
-        return _curves("{} of {}, {}".format(*key), lines, sizes, across, decades)
+        ticks = {across(n): _power(round(math.log10(n))) for n in sizes}
+        half = (0.5, "half an ulp")
+        return _curves("{} of {}, {}".format(*key), lines, ticks, decades, half)
 
     legend = {HALFULP: HALFULP} | {name: group[0] for name, group in names.items()}
     marks = [_line(who, series[who], "0,6 24,6") for who in legend.values()]
@@ -366,11 +426,11 @@ def _line(who: str, series: int, points: str, effect: str = "") -> str:
 def _curves(
     title: str,
     lines: Iterable[str],
-    sizes: Sequence[int],
-    across: Callable[[int], float],
+    ticks: Mapping[float, str],
     decades: int,
+    mark: tuple[float, str] | tuple[()],
 ) -> _Part:
-    """A panel of lines on two logarithmic axes."""
+    """A panel of lines on two logarithmic axes, of which one place may be marked."""
     height = _DECADE * decades
 
     def drawn(y: float) -> tuple[float, list[str]]:
@@ -379,7 +439,7 @@ def _curves(
         for power in range(decades + 1):
             place = height - _DECADE * power
             grid.append(_rule("line", x2="100%", y1=place, y2=place))
-            exponent = round(math.log10(_LEAST_ULPS)) + power
+            exponent = round(math.log10(_LEAST)) + power
             labels.append(
                 _text(
                     f"{_LINES_LABELS}%",
@@ -388,16 +448,14 @@ def _curves(
                     "small muted end",
                 )
             )
-        below = _down(0.5, decades)
-        grid.append(_rule("at", x2="100%", y1=below, y2=below))
+        words = []
+        if mark:
+            below = _down(mark[0], decades)
+            grid.append(_rule("at", x2="100%", y1=below, y2=below))
+            words.append(_text("0", below + 14, mark[1], "small over", 3))
         numbers = [
-            _text(
-                _across(across(n)),
-                height + 15,
-                _power(round(math.log10(n))),
-                "small muted middle",
-            )
-            for n in sizes
+            _text(_across(x), height + 15, text, "small muted middle")
+            for x, text in ticks.items()
         ]
         stretched = element(
             "svg",
@@ -408,8 +466,7 @@ def _curves(
             preserveAspectRatio="none",
             overflow="visible",
         )
-        half = _text("0", below + 14, "half an ulp", "small over", 3)
-        inside = [*grid, stretched, half, *numbers]
+        inside = [*grid, stretched, *words, *numbers]
         return height + 58, [
             _text("2%", y + 16, title, "type"),
             *labels,
@@ -419,9 +476,9 @@ def _curves(
     return drawn
 
 
-def _down(ulps: float, decades: int) -> float:
-    """Where an error lies, in pixels below the top of a panel."""
-    return _DECADE * (decades - math.log10(max(ulps, _LEAST_ULPS) / _LEAST_ULPS))
+def _down(value: float, decades: int) -> float:
+    """Where a number lies, in pixels below the top of a panel."""
+    return _DECADE * (decades - math.log10(max(value, _LEAST) / _LEAST))
 
 
 def _power(exponent: int) -> str:

@@ -21,6 +21,8 @@ from halfulp.bench.goals import (
     beside_peers,
     check_goals,
     is_settled,
+    length_of,
+    ns_a_result,
 )
 from halfulp.bench.results import (
     EXACT,
@@ -210,12 +212,32 @@ def _speed_tables(rows: list[Measured]) -> Iterator[Table]:
     with_memory = any(row.extra_memory is not None for row in rows)
     head = ("cell", "threads", "GB/s", "of limit", "fastest peer", "ratio")
     extra = ("extra",) * with_memory
-    for title, group in by_title(rows).items():
+    for title, group in by_title([r for r in rows if not length_of(r)]).items():
         texts = [
             (*_speed_row(row), *(_kib(row.extra_memory),) * with_memory) for row in group
         ]
         yield Table(title, head + extra, texts)
+    yield from _length_tables([row for row in rows if length_of(row)])
     yield from _exact_tables(rows)
+
+
+def _length_tables(rows: Sequence[Measured]) -> Iterator[Table]:
+    """Nanoseconds a result, and the ratio to the fastest peer, by length."""
+    for name in dict.fromkeys(row.reduction for row in rows):
+        here = {(r.cell, r.type): r for r in rows if r.reduction == name and r.times}
+        types = [*dict.fromkeys(type_name for _, type_name in here)]
+        texts = [
+            (cell, *(_by_result(here.get((cell, type_name))) for type_name in types))
+            for cell in dict.fromkeys(cell for cell, _ in here)
+        ]
+        yield Table(f"{name}, ns a result (ratio)", ("cell", *types), texts)
+
+
+def _by_result(row: Measured | None) -> str:
+    if row is None:
+        return ""
+    ratio = f" ({row.ratio_to(row.peers[0]):.2f})" if row.peers else ""
+    return f"{ns_a_result(row):.2f}{ratio}"
 
 
 def by_title(rows: Sequence[Measured]) -> dict[str, list[Measured]]:

@@ -18,7 +18,7 @@ SESSION_CELLS = {
     name: cell
     for name, cell in CELLS.items()
     if cell.layout == "C" and cell.values == "ordinary" and not cell.update
-    if cell.nbytes < 1 << 26 and not name.startswith(JOINED)
+    if cell.nbytes < 1 << 26 and not cell.length and not name.startswith(JOINED)
 }
 SESSION_TYPES = tuple(name for name in TYPES if name != "bfloat16")
 

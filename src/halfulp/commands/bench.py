@@ -104,14 +104,24 @@ def speed(
     if context.invoked_subcommand is not None:
         return
     from halfulp.bench import measure
-    from halfulp.bench.cells import CELLS, QUICK_CELLS, QUICK_TYPES, ROWS, TYPES
+    from halfulp.bench.cells import (
+        CELLS,
+        FAMILIES,
+        QUICK_CELLS,
+        QUICK_TYPES,
+        ROWS,
+        TYPES,
+    )
     from halfulp.bench.machine import core_count
 
     reports = Reports(json=as_json, csv=as_csv, plot=plot, markdown=markdown)
     if _shown("speed", saved, reports):
         return
     chosen_rows = _choose("reduction", reductions, ROWS, ROWS)
-    chosen_cells = _choose("cell", cells, CELLS, QUICK_CELLS if quick else CELLS)
+    single = [name for name, cell in CELLS.items() if not cell.length]
+    known = [*single, *FAMILIES]
+    chosen = _choose("cell", cells, known, QUICK_CELLS if quick else known)
+    chosen_cells = [cell for name in chosen for cell in FAMILIES.get(name, (name,))]
     chosen_types = _choose("type", types, TYPES, QUICK_TYPES if quick else TYPES)
     chosen_peers = _choose_peers(peers, no_peers)
     counts = _thread_counts(threads or ("1" if quick else "1,all"), core_count())
@@ -127,6 +137,7 @@ def speed(
         for cell in chosen_cells
         for count in counts
         if name in CELLS[cell].types and row in CELLS[cell].reductions
+        if count == counts[0] or not CELLS[cell].length
     ]
     if not jobs:
         cell = CELLS[chosen_cells[0]]
