@@ -1,6 +1,6 @@
 // Kernels of Layout::columns: one output for each column of a matrix. Lanes are in memory, and
-// several whole rows are read in each pass over them. May include dispatch.h, inexact.h, lanes.h
-// and what these include only. Internal linkage: see simd.h.
+// several whole rows are read in each pass over them. May include dispatch.h, inexact.h,
+// lanes.h and what these include only. Internal linkage: see simd.h.
 #pragma once
 
 #include "../dispatch.h"

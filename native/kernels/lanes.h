@@ -1,6 +1,7 @@
 // Lanes: what a sum of terms is held in while a kernel runs, and their error bounds.
 // u = 2^-53; factors 1 + O(hu) of the bounds are left to Enclosures.
-// May include dispatch.h, parts.h, simd.h and term_vectors.h only. Internal linkage: see simd.h.
+// May include dispatch.h, parts.h, simd.h and term_vectors.h only. Internal linkage: see
+// simd.h.
 #pragma once
 
 #include "../dispatch.h"
