@@ -937,7 +937,7 @@ def test_sessions_from_end_to_end(
         ("onnxruntime --cells strided", "no cell 'strided'; allowed: flat, rows"),
         ("--cells none", "no cell 'none'; allowed: flat, rows"),
         ("--cells rows-of-2", "cancel-columns, update-flat, update-axis-0"),
-        ("--cells rows-of-2", "update-few, lengths"),
+        ("--cells rows-of-2", "joined-small, lengths"),
         ("--types float", "no type 'float'; allowed: bfloat16"),
         ("--peers numpy,scipy", "no peer 'scipy'; allowed: numpy"),
         ("--peers numpy --no-peers", "--peers and --no-peers are given"),
