@@ -15,6 +15,9 @@
 namespace halfulp {
 namespace {
 
+// Elements are compared as integers, their keys, of which the order is that of the contract:
+// docs/exactness.md#maxima-and-minima.
+
 // Rows of a matrix that is reshaped take at most so many bytes, whole pages.
 constexpr std::int64_t kReshapedBytes = 8 * 1024;
 
