@@ -42,11 +42,12 @@ def fuse(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Make one node of each sum of squares, L1 and L2 norm in a model.
+    """Make one node of each norm, sum of squares and log-sum-exp.
 
     ReduceSum of Mul(x, x) or Pow(x, 2) becomes ReduceSumSquare, ReduceSum of
-    Abs(x) ReduceL1, and Sqrt of a sum of squares ReduceL2. A table says what was
-    fused, and what was not and why.
+    Abs(x) ReduceL1, Sqrt of a sum of squares ReduceL2, Log of a ReduceSum
+    ReduceLogSum, and that of Exp(x), shifted by a maximum or not, ReduceLogSumExp.
+    A table says what was fused, and what was not and why.
 
     Example:  halfulp fuse model.onnx -o fused.onnx
     """
@@ -62,11 +63,12 @@ def expand(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Spell out each sum of squares, L1 and L2 norm in a model.
+    """Spell out each norm, sum of squares and log-sum-exp of a model.
 
     ReduceSumSquare becomes Mul and ReduceSum, ReduceL1 Abs and ReduceSum, ReduceL2
-    Mul, ReduceSum and Sqrt. A table says what was expanded, and what was not and
-    why.
+    Mul, ReduceSum and Sqrt, ReduceLogSum ReduceSum and Log, ReduceLogSumExp these
+    of Exp, shifted by the maximum. A table says what was expanded, and what was not
+    and why.
 
     Example:  halfulp expand model.onnx -o expanded.onnx
     """
