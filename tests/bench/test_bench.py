@@ -947,7 +947,7 @@ def test_sessions_from_end_to_end(
             "l2 of bfloat16, float16, float32, float64",
         ),
         ("--cells cancel --reductions l1", "allowed: sum of bfloat16, float16"),
-        ("--reductions prod", "no reduction 'prod'; allowed: sum_square, sum, mean"),
+        ("--reductions median", "no reduction 'median'; allowed: sum_square, sum, mean"),
         ("accuracy --reductions prod", "no reduction 'prod'; allowed: sum_square, sum"),
         ("--threads 0", "--threads has '0'; allowed: 1 to 1024, or all"),
         ("--threads 1,many", "--threads has 'many'"),
