@@ -939,7 +939,7 @@ def test_sessions_from_end_to_end(
         ("--cells rows-of-2", "cancel-columns, update-flat, update-axis-0"),
         ("--cells rows-of-2", "joined-small, lengths"),
         ("--types float", "no type 'float'; allowed: bfloat16"),
-        ("--peers numpy,scipy", "no peer 'scipy'; allowed: numpy"),
+        ("--peers numpy,pandas", "no peer 'pandas'; allowed: numpy"),
         ("--peers numpy --no-peers", "--peers and --no-peers are given"),
         (
             "--cells ties-rows --types int32",
