@@ -108,10 +108,10 @@ struct Rounder {
 // Kernels of exponentials of a float type: see kernels/exponentials.h. `greatest` is the
 // greatest of n elements, at least one, or of each column of a matrix; NaN if any is.
 // Those that sum set high + low to the sum of e^(x - shift) of n elements, or of each column:
-// finite or -infinity, of which none is more than kMostExponent above the finite shift. The error
-// is at most a share of the sum, and what those have that are below kLeastExponent, of so many
-// elements and kMostPadding more. Matrices have at most kExponentialRows rows, at least one; of
-// columns with another shift, or other elements, the sum means nothing.
+// finite or -infinity, of which none is more than kMostExponent above the finite shift. The
+// error is at most a share of the sum, and what those have that are below kLeastExponent, of so
+// many elements and kMostPadding more. Matrices have at most kExponentialRows rows, at least
+// one; of columns with another shift, or other elements, the sum means nothing.
 struct Exponentials {
   struct Sums {
     void (*row)(const std::byte* data, std::size_t n, double shift, double* high, double* low);

@@ -36,7 +36,8 @@ inline std::uint64_t round_to(const Format& format, std::uint64_t m, int e, bool
   return (field << (format.precision - 1)) + q;
 }
 
-// Rounds the exact real value (s + t) * 2^scale, where s > 0 is a normal number and |t| < s / 4.
+// Rounds the exact real value (s + t) * 2^scale, where s > 0 is a normal number and |t| < s
+// / 4.
 inline std::uint64_t round_pair(const Format& format, double s, double t, int scale) {
   const double d = s + t;
   const double z = d - s;

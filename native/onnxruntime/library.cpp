@@ -60,9 +60,7 @@ struct Operator : OrtCustomOp {
     GetInputTypeCount = [](const OrtCustomOp* op) {
       return std::size_t{of_op(op).reduction.versions.have(AxesPlace::input) ? 2U : 1U};
     };
-    GetOutputType = [](const OrtCustomOp* op, std::size_t) {
-      return of_op(op).type.code();
-    };
+    GetOutputType = [](const OrtCustomOp* op, std::size_t) { return of_op(op).type.code(); };
     GetOutputTypeCount = [](const OrtCustomOp*) { return std::size_t{1}; };
     GetInputCharacteristic = [](const OrtCustomOp*, std::size_t i) { return i == 0 ? 0 : 1; };
     GetOutputCharacteristic = zero_at;

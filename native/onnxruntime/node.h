@@ -25,9 +25,7 @@ struct DataType {
   const SmallFormat* small = nullptr;  // if they are small integers
 
   // ONNX's.
-  int code() const {
-    return small ? static_cast<int>(small->type) : static_cast<int>(read_as);
-  }
+  int code() const { return small ? static_cast<int>(small->type) : static_cast<int>(read_as); }
   int bytes() const { return small ? small->bytes : format_of(read_as).bytes; }
 };
 
@@ -58,7 +56,8 @@ class SessionThreads : public Executor {
 // any of them has.
 class Node {
  public:
-  Node(const OrtApi* runtime, const Reduction& reduction, DataType type, const OrtKernelInfo* info)
+  Node(const OrtApi* runtime, const Reduction& reduction, DataType type,
+       const OrtKernelInfo* info)
       : api_(runtime),
         is_newer_(runtime_of(runtime).is_newer),
         reduction_(reduction),

@@ -24,8 +24,8 @@ struct Given {
   PyObject* value[kMostArguments] = {};
 };
 
-// How the arguments of one face are named, the first as its function has it, and read. `read` is
-// false where Python has to, which also tells what is wrong.
+// How the arguments of one face are named, the first as its function has it, and read. `read`
+// is false where Python has to, which also tells what is wrong.
 struct Face {
   const char* name;
   const char* arguments[kMostArguments];

@@ -78,7 +78,7 @@ def library_path() -> str:
 def register(options: Any, operators: str | Sequence[str] | None = None) -> None:
     """Let halfulp compute reductions in every session made with `options`.
 
-    In the graph and in nested ones, of every opset, for all eight types; models
+    In the graph and in nested ones, of every opset, for all their types; models
     and other operators stay as they are. Doing it again changes nothing, also where
     the library was registered by its path.
 
@@ -91,8 +91,8 @@ def register(options: Any, operators: str | Sequence[str] | None = None) -> None
         `halfulp.onnxruntime.OPERATORS`. Default: what the entry ``halfulp.operators``
         of `options` names or else the environment variable
         ``HALFULP_ONNXRUNTIME_OPERATORS``, with commas between; where neither is, all
-        of them, but for ReduceSum and ReduceMean in runtimes older than 1.32, whose
-        optimizers would no longer find these.
+        of them, but in runtimes older than 1.32, whose optimizers would no longer find
+        sums and means, those alone that add squares or magnitudes.
 
     Raises
     ------

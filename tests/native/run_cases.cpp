@@ -215,11 +215,10 @@ int main(int count, char** arguments) {
     const bool is_reduced[] = {header.axis == 0, header.axis == 1};
     const Plan plan = make_plan(2, shape, strides, is_reduced, input.bytes, output.bytes);
     const Operation operation = operation_named(header.operation);
-    const Request request = {operation,   term,
-                             finish,      reinterpret_cast<const std::byte*>(data.data()),
-                             got.data(),  input.type,
-                             output.type, false,
-                             false};
+    const Request request = {
+        operation,  term,       finish,      reinterpret_cast<const std::byte*>(data.data()),
+        got.data(), input.type, output.type, false,
+        false};
     const int digits = sum_format(term, input).stored_digits;
     const Results results(term, finish, output);
     const Plan to_sums = make_plan(2, shape, strides, is_reduced, input.bytes, 8 * digits);
@@ -259,10 +258,11 @@ int main(int count, char** arguments) {
                  (!fits || std::memcmp(got.data(), want.data(), want.size()) == 0);
         }
         if (!same) {
-          std::printf("differs: %s %s %s, %s, %d threads, types %d to %d, (%ld, %ld), axis %d\n",
-                      header.operation, header.term, header.finish, (*target)->name, threads, header.input_type,
-                      header.output_type, static_cast<long>(header.rows),
-                      static_cast<long>(header.columns), header.axis);
+          std::printf(
+              "differs: %s %s %s, %s, %d threads, types %d to %d, (%ld, %ld), axis %d\n",
+              header.operation, header.term, header.finish, (*target)->name, threads,
+              header.input_type, header.output_type, static_cast<long>(header.rows),
+              static_cast<long>(header.columns), header.axis);
           if (++wrong == 10) return 1;
         }
       }

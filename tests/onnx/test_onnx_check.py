@@ -217,6 +217,21 @@ for _operator, _few, _code in (
             ("noop", "float[2,3]", "<noop_with_empty_axes=1>(x)", 18, _noop),
         )
     }
+WARNINGS |= {
+    f"{operator} {name}": (type_, f"{operator}{node}", opset, codes)
+    for operator, name, type_, node, opset, codes in (
+        ("ReduceProd", "few float16", "float16[2,3]", "(x, one)", 18, []),
+        ("ReduceProd", "many", "float16[2,4]", "(x, one)", 18, ["float16-overflow"]),
+        ("ReduceProd", "any", "float16[2,N]", "(x, one)", 18, ["float16-overflow"]),
+        ("ReduceProd", "int64", "int64[2]", "(x)", 13, ["integer-overflow"]),
+        ("ReduceLogSum", "int32", "int32[2]", "(x)", 18, ["integer-logarithm"]),
+        ("ReduceLogSumExp", "int64", "int64[2]", "(x)", 18, ["integer-logarithm"]),
+        ("ReduceLogSumExp", "bfloat16", "bfloat16[2]", "(x)", 18, []),
+        ("ReduceMax", "int64", "int64[2]", "(x)", 18, []),
+        ("ReduceMin", "bool", "bool[2]", "(x)", 20, []),
+        ("ReduceMax", "bfloat16", "bfloat16[2]", "(x)", 13, ["no-onnxruntime-kernel"]),
+    )
+}
 
 
 def warned(case: str) -> CheckReport:

@@ -76,14 +76,16 @@ def check_model(model: str | os.PathLike[str] | bytes | ModelProto) -> CheckRepo
                            unchanged"; halfulp squares, or makes positive
     unsorted-nodes         ONNX's checker refuses them, ONNX Runtime and halfulp sort
     runtime-axes           many converters and shape inferences need constants
-    float16-overflow       so many elements are summed in float16, or nobody knows how
-                           many, that at a size of 16 or less the sum is infinite:
-                           256 squares, 4095 values or magnitudes
+    float16-overflow       so many elements are joined in float16, or nobody knows how
+                           many, that at a size of 16 or less the result is infinite:
+                           256 squares, 4095 values or magnitudes, 4 factors
     float16-intermediate   the same of a mean or a norm, which itself is finite: ONNX's
                            reference evaluator gives infinity
     integer-overflow       int32 saturates and int64 loses bits above 2^53 in
                            ONNX Runtime, sums of means and norms wrap elsewhere; here
                            they are exact, results modulo 2^N
+    integer-logarithm      the logarithm of integers is cut toward zero here, ONNX's
+                           reference evaluator refuses them, and version 28 lacks them
     ====================== =====================================================
 
     Examples

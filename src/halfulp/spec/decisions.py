@@ -239,8 +239,7 @@ def _extreme(
         f"The {extreme} of no elements is {empty}; of integers the {of_integers} number "
         f"of their type, of bool {of_bool}.",
         "That is the neutral element, so that parts may be joined; the texts say so from "
-        "version 18 on. ONNX Runtime refuses an empty set of bool, and of other types "
-        "where axes are given.",
+        "version 18 on. ONNX Runtime refuses an empty set of bool.",
         "",
         "A result is an element, and nothing is rounded: subnormal numbers stay, also "
         "where other code has them flushed to zero.",
