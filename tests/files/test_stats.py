@@ -49,7 +49,7 @@ def test_every_number_has_the_bits_of_the_function(
     rng: np.random.Generator,
     small_pieces: None,
 ) -> None:
-    # Nothing below 0: as uint64 it would be near 2^64, and its square beyond what sums hold.
+    # Nothing below 0: as uint64 it would be near 2^64, its square beyond what sums hold.
     x = abs(rng.standard_normal((13, 7, 3)) * 50 + 200).astype(dtype)
     path = tmp_path / f"x.{ending}"
     if ending == "npy":
