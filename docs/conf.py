@@ -47,7 +47,8 @@ nitpick_ignore_regex = [
     # Words of numpydoc that name no class, values, and names of other projects.
     (
         "py:class",
-        r"array|array_like|bytes-like|mapping|sequence|iterable|optional|dtype",
+        r"array|array_like|bytes-like|mapping|sequence|iterable|optional|dtype"
+        r"|scalar|inf",
     ),
     ("py:class", "Markdown"),
     ("py:class", r".*[ ;{}\"'0-9].*"),

@@ -691,7 +691,7 @@ def test_the_picture_of_speed_names_the_limit_and_peers_and_leaves_out_empty_row
     types = [text for text in shown if text.startswith("sum_square of ")]
     lengths = ("float16", "float32", "float64")
     assert types[len(TYPES) :] == [
-        f"sum_square of {name}, ns a result: {kind}"
+        f"sum_square of {name}, ns each: {kind}"
         for name in lengths
         for kind in ("rows", "few rows")
     ]

@@ -12,7 +12,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from halfulp.bench.cells import CELLS, SMALL_BYTES
+from halfulp.bench.cells import CELLS, JOINED, SMALL_BYTES
 from halfulp.bench.goals import length_of, ns_a_result
 from halfulp.bench.report import by_title
 from halfulp.bench.results import EXACT, HALFULP, RUNTIME, Benchmark, Errors, Measured
@@ -255,7 +255,7 @@ def _lengths(rows: list[Measured]) -> list[_Part]:
         for kind, axis in (("rows", (1,)), ("few rows", (0,))):
             here = [row for row in group if CELLS[row.cell].axes == axis]
             if here:
-                parts.append(panel(f"{title}, ns a result: {kind}", here))
+                parts.append(panel(f"{title}, ns each: {kind}", here))
     return parts
 
 
@@ -328,7 +328,8 @@ def _bars(
         inside, labels, row = [], [], 4.0
         for cell, bars in cells.items():
             middle = row + 6.5 * len(bars)
-            labels.append(_text(f"{_LABELS}%", top + middle + 4, cell, "end"))
+            label = cell.removeprefix(f"{JOINED}-")
+            labels.append(_text(f"{_LABELS}%", top + middle + 4, label, "end"))
             for start, end, series, words in bars:
                 x, width = _across(start), _across(end - start)
                 inside.append(_bar(series, x=x, y=row, width=width, height=11))
