@@ -99,13 +99,14 @@ class SumRowsUnrounded {
   }
 
   // Adds n elements to sums, without those that are added to the enclosure. What is left over
-  // by strides comes first.
+  // by strides comes first, where it lies too: rows are read from their beginning to their end.
   void sum(const Bits<type>* x, std::size_t n, const Enclosures& enclosure,
            Vector (&sums)[kSums]) {
     std::size_t rest = n % kStride;
     n -= rest;
-    const Bits<type>* const last = x + n;
-    add_rest(last, rest, sums);
+    const Bits<type>* const first = x;
+    add_rest(first, rest, sums);
+    x += rest;
     Vector s[kSums];
     for (std::size_t i = 0; i < kSums; ++i) s[i] = sums[i];
     for (std::size_t some; n > 0; n -= some, x += some) {
@@ -122,7 +123,7 @@ class SumRowsUnrounded {
         patience_.lose();
       }
       add_otherwise(x, some, enclosure);
-      add_otherwise(last, rest, enclosure);
+      add_otherwise(first, rest, enclosure);
       for (std::size_t i = 0; i < kSums; ++i) s[i] = rest > 0 ? sums[i] = Vector{} : sums[i];
       rest = 0;
       Inexact::clear();
@@ -131,16 +132,16 @@ class SumRowsUnrounded {
     for (Vector& v : sums) settle(v);
     if (!Inexact::raised()) return;
     for (Vector& v : sums) v = Vector{};
-    add_otherwise(last, rest, enclosure);
+    add_otherwise(first, rest, enclosure);
     Inexact::clear();
   }
 
   static void add_all(const Bits<type>* x, std::size_t n, Vector (&sums)[kSums]) {
     const std::size_t rest = n % kStride;
-    add_rest(x + (n - rest), rest, sums);
+    add_rest(x, rest, sums);
     Vector s[kSums];
     for (std::size_t i = 0; i < kSums; ++i) s[i] = sums[i];
-    add_strides(x, n - rest, s);
+    add_strides(x + rest, n - rest, s);
     for (std::size_t i = 0; i < kSums; ++i) sums[i] = s[i];
   }
 

@@ -521,7 +521,7 @@ MUTANTS = [
       "if (true) {\n      add_to",
       "joins of rows that were rounded count as exact"),
     M("kernels/unrounded_rows.h",
-      "      add_otherwise(last, rest, enclosure);\n      for", "      for",
+      "      add_otherwise(first, rest, enclosure);\n      for", "      for",
       "what strides left over is lost where the first block was rounded"),
     M("kernels/unrounded_rows.h", "rest = 0;\n          patience_", "patience_",
       "what strides left over counts again where a later block was rounded"),
