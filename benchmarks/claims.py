@@ -236,33 +236,31 @@ _SCALE = """\
 
 An array of {gib} GiB of float32 in {blocks} blocks, on a Dask `LocalCluster` of two
 worker processes with one thread each. No process may have more than {limit_gib} GiB of
-addresses (`RLIMIT_AS`, as by `ulimit -v`). Each block is made by the task that sums it,
-so that no disk is measured (benchmarks/larger_than_memory.py).
+addresses (`RLIMIT_AS`, as by `ulimit -v`). Each block is made by the task that reduces
+it, so that no disk is measured (benchmarks/larger_than_memory.py).
 
-| | `halfulp.sum_square(x)` | `(x * x).sum()` |
-|---|---:|---:|
-| result | {result} | {ordinary} |
-| the exact sum, rounded once | {is_exact} | {ordinary_is_exact} |
-| seconds, making the blocks included | {seconds:.0f} | {ordinary_seconds:.0f} |
+| | result | exact, rounded once | seconds, blocks made too | most memory of a worker |
+|---|---:|---|---:|---:|
+{table}
 
-The most memory that a worker had with halfulp: {peak_mib} MiB. Measured by `make scale`
-on {machine[date]}, {machine[cores]} cores, halfulp {machine[halfulp][version]}, numpy
-{machine[versions][numpy]}, dask {machine[versions][dask]}.
+Mean and deviation are of exact sums of elements and of squares, in one pass. Measured by
+`make scale` on {machine[date]}, {machine[cores]} cores, halfulp
+{machine[halfulp][version]}, numpy {machine[versions][numpy]}, dask {machine[versions][dask]}.
 
 ## A petabyte, on paper
 
 From these rates, 1,000 workers with a petabyte in blocks of {block_mib} MiB:
 
-- At the {rate:.1f} GB/s of one worker here, making the blocks included, {minutes:.0f}
-  minutes, if the data comes as fast. From storage that gives each worker 1 GB/s,
+- At the {rate:.1f} GB/s of a deviation in one worker here, making the blocks included,
+  {minutes:.0f} minutes, if the data comes as fast. From storage that gives each worker 1 GB/s,
   {storage_minutes:.0f} minutes: reading is what takes the time.
 - {states:,} blocks give as many states, of {state_bytes} bytes each as `to_bytes`,
   {pickled_bytes} pickled. If every one were sent, {moved:.1f} GB would move,
   {fraction:.1e} of the data; in fact most merge where they are made.
 - A tree that merges 16 at a time (`split_every=16`) is {depth} deep.
 - Neither chunks nor tree, nor workers that are lost and blocks that are summed again,
-  change a bit of the result. A state holds 2^63 - 1 squares, of which a petabyte of
-  float32 has {squares:,}.
+  change a bit of the result. A state holds 2^63 - 1 elements, of which a petabyte of
+  float32 has {elements:,}.
 """
 
 
@@ -271,12 +269,18 @@ def scale(result: dict[str, Any]) -> str:
     petabyte, workers, every = 10**15, 1000, 16
     nbytes = result["gib"] << 30
     block = nbytes // result["blocks"]
-    rate = nbytes / result["seconds"] / 1e9 / 2
+    rows = {row["call"]: row for row in result["rows"]}
+    rate = nbytes / rows["halfulp.std(x)"]["seconds"] / 1e9 / 2
     states = -(-petabyte // block)
     moved = states * result["pickled_bytes"]
+    table = "\n".join(
+        f"| `{call}` | {row['result']} | {'yes' if row['is_exact'] else 'no'} | "
+        f"{row['seconds']:.0f} | {row['peak_mib']} MiB |"
+        for call, row in rows.items()
+    )
     return _SCALE.format(
-        **result | {"is_exact": "yes" if result["is_exact"] else "no"},
-        ordinary_is_exact="yes" if result["ordinary"] == result["result"] else "no",
+        **result,
+        table=table,
         block_mib=block >> 20,
         rate=rate,
         minutes=petabyte / workers / rate / 1e9 / 60,
@@ -285,7 +289,7 @@ def scale(result: dict[str, Any]) -> str:
         moved=moved / 1e9,
         fraction=moved / petabyte,
         depth=math.ceil(math.log(states, every)),
-        squares=petabyte // 4,
+        elements=petabyte // 4,
     )
 
 

@@ -1,9 +1,9 @@
-"""Sum the squares of an array far larger than memory on two Dask workers; print JSON.
+"""Mean and deviation of an array far larger than memory on two Dask workers; print JSON.
 
-    python benchmarks/larger_than_memory.py [GIB]        (default: 128)
+    python benchmarks/larger_than_memory.py [GIB]        (default: 64)
 
 No process may have more than 2 GiB of addresses (RLIMIT_AS, which workers inherit). Each
-block is made by the task that sums it, so that no disk is measured. Needs
+block is made by the task that reduces it, so that no disk is measured. Needs
 dask.distributed, which `make scale` installs.
 """
 
@@ -41,43 +41,67 @@ def make(block_id: tuple[int, ...]) -> np.ndarray:
 
 
 def measure(gib: int) -> dict[str, Any]:
-    """Sum, and compare with the exact sum, which eight values a block give at once."""
+    """Reduce, and compare with what eight values a block give at once, exactly."""
     blocks = gib * (1 << 30) // (4 * BLOCK)
     x = da.map_blocks(
         make, chunks=((BLOCK,) * blocks,), dtype="f4", meta=np.empty(0, "f4")
     )
+    calls = {
+        "halfulp.mean(x)": halfulp.mean(x),
+        "x.mean()": x.mean(),
+        "halfulp.std(x)": halfulp.std(x),
+        "x.std()": x.std(),
+    }
     cluster_of = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with (
-        LocalCluster(memory_limit=None, **cluster_of) as cluster,
-        Client(cluster) as client,
-    ):
-        start = time.perf_counter()
-        result = client.compute(halfulp.sum_square(x)).result()
-        seconds = time.perf_counter() - start
-        peaks = client.run(_peak)
-        start = time.perf_counter()
-        ordinary = client.compute((x * x).sum()).result()
-        ordinary_seconds = time.perf_counter() - start
-    exact = sum(
-        (halfulp.exact_sum_square(values(i)) * (BLOCK // 8) for i in range(blocks)),
-        Fraction(0),
-    )
-    state = halfulp.SumSquare("float").update(make((0,)))
+    rows = []
+    for call, lazy in calls.items():
+        # A peak never falls, so each call has workers of its own.
+        with (
+            LocalCluster(memory_limit=None, **cluster_of) as cluster,
+            Client(cluster) as client,
+        ):
+            start = time.perf_counter()
+            result = client.compute(lazy).result()
+            seconds = time.perf_counter() - start
+            peak = max(client.run(_peak).values()) >> 10
+        is_exact = (_is_std if "std" in call else _is_mean)(result, blocks)
+        facts = {"result": str(result), "is_exact": is_exact, "seconds": seconds}
+        rows.append({"call": call, "peak_mib": peak} | facts)
+    state = halfulp.Moments("float").update(make((0,)))
     return {
         "command": " ".join(["python", *sys.argv]),
         "machine": describe(["dask", "distributed"]),
         "gib": gib,
         "blocks": blocks,
         "limit_gib": LIMIT >> 30,
-        "seconds": seconds,
-        "peak_mib": max(peaks.values()) >> 10,
-        "is_exact": bool(result == round_exact(exact, "float32")),
-        "result": str(result),
-        "ordinary": str(ordinary),
-        "ordinary_seconds": ordinary_seconds,
+        "rows": rows,
         "state_bytes": len(state.to_bytes()),
         "pickled_bytes": len(pickle.dumps(state, protocol=5)),
     }
+
+
+def _moments(blocks: int) -> tuple[Fraction, Fraction]:
+    """Return the exact means of the elements and of their squares."""
+    each = [values(i) for i in range(blocks)]
+    totals = (
+        sum((exact(x) for x in each), Fraction(0))
+        for exact in (halfulp.exact_sum, halfulp.exact_sum_square)
+    )
+    mean, square = (total / (8 * blocks) for total in totals)
+    return mean, square
+
+
+def _is_mean(result: Any, blocks: int) -> bool:
+    return bool(result == round_exact(_moments(blocks)[0], "float32"))
+
+
+def _is_std(result: Any, blocks: int) -> bool:
+    """Tell whether the exact deviation lies between the midpoints beside a result."""
+    mean, square = _moments(blocks)
+    here = np.float32(result)
+    beside = (np.nextafter(here, np.float32(end)) for end in (0, np.inf))
+    low, high = ((Fraction(float(here)) + Fraction(float(b))) / 2 for b in beside)
+    return low**2 < square - mean**2 < high**2
 
 
 def _peak() -> int:
@@ -86,4 +110,4 @@ def _peak() -> int:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
-    print(json.dumps(measure(int(sys.argv[1]) if sys.argv[1:] else 128), indent=1))
+    print(json.dumps(measure(int(sys.argv[1]) if sys.argv[1:] else 64), indent=1))
