@@ -245,15 +245,16 @@ it, so that no disk is measured (benchmarks/larger_than_memory.py).
 
 Mean and deviation are of exact sums of elements and of squares, in one pass. Measured by
 `make scale` on {machine[date]}, {machine[cores]} cores, halfulp
-{machine[halfulp][version]}, numpy {machine[versions][numpy]}, dask {machine[versions][dask]}.
+{machine[halfulp][version]}, numpy {machine[versions][numpy]}, dask
+{machine[versions][dask]}.
 
 ## A petabyte, on paper
 
 From these rates, 1,000 workers with a petabyte in blocks of {block_mib} MiB:
 
 - At the {rate:.1f} GB/s of a deviation in one worker here, making the blocks included,
-  {minutes:.0f} minutes, if the data comes as fast. From storage that gives each worker 1 GB/s,
-  {storage_minutes:.0f} minutes: reading is what takes the time.
+  {minutes:.0f} minutes, if the data comes as fast. From storage that gives each worker
+  1 GB/s, {storage_minutes:.0f} minutes: reading is what takes the time.
 - {states:,} blocks give as many states, of {state_bytes} bytes each as `to_bytes`,
   {pickled_bytes} pickled. If every one were sent, {moved:.1f} GB would move,
   {fraction:.1e} of the data; in fact most merge where they are made.

@@ -50,7 +50,6 @@ def measure(gib: int) -> dict[str, Any]:
         "halfulp.mean(x)": halfulp.mean(x),
         "x.mean()": x.mean(),
         "halfulp.std(x)": halfulp.std(x),
-        "x.std()": x.std(),
     }
     cluster_of = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     rows = []
