@@ -1,6 +1,6 @@
 """The reductions inside ONNX Runtime.
 
-May import arrays, element_types, errors, reductions and the native core only; and the
+May import arrays, element_types, errors, native_library and reductions only; and the
 package onnxruntime, onnx and onnx.model, when a function needs them.
 """
 
@@ -15,16 +15,15 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from halfulp import _core
 from halfulp.arrays import as_array
 from halfulp.element_types import BY_NAME
 from halfulp.errors import ArgumentError, EngineError, shown
+from halfulp.native_library import native_library
 from halfulp.reductions import REDUCTIONS
 
 __all__ = ["OPERATORS", "InferenceSession", "library_path", "register", "run"]
@@ -69,10 +68,7 @@ def library_path() -> str:
     EngineError
         If this installation has none.
     """
-    path = Path(_core.__file__).resolve().parent / "lib/libhalfulp_onnxruntime.so"
-    if not path.is_file():
-        raise EngineError(f"the library {str(path)!r} does not exist")
-    return str(path)
+    return native_library("onnxruntime")
 
 
 def register(options: Any, operators: str | Sequence[str] | None = None) -> None:

@@ -145,12 +145,19 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table as CSV, None as nothing. A newline in a cell is quoted, not cut."""
+    """Return a table as CSV, None as nothing, lists as their members apart by spaces.
+
+    A newline in a cell is quoted, not cut.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows(rows)
+    writer.writerows(map(_cell, row) for row in rows)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def check_forms(as_json: bool, as_csv: bool, *outputs: Path | None) -> None:

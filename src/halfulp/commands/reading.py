@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ from rich.progress import (
 )
 
 from halfulp.errors import ArgumentError, HalfulpError
-from halfulp.terminal import printable
+from halfulp.terminal import duration, print_line, printable
 
 _REFRESH = 0.1  # seconds between two looks at the progress
 VOID = "|V2"  # as which NumPy saves bfloat16
@@ -165,6 +165,48 @@ def number(value: Any, all_digits: bool = False) -> str:
     if value is None:
         return "beyond 2**127"
     return f"{value:.9g}" if isinstance(value, float) and not all_digits else str(value)
+
+
+def print_summary(
+    console: Console,
+    verb: str,
+    facts: Mapping[str, Any],
+    tensors: int,
+    types: Sequence[str],
+) -> None:
+    """Print the lines below the tables: how much was read, how fast, and what was not.
+
+    Parameters
+    ----------
+    verb : str
+        What is done with tensors: "read" or "summed".
+    facts : mapping
+        Of the run: "files", "failed" and, where files of tensors were read, "bytes" and
+        "seconds"; the number of tensors left out is "skipped", or the length of it.
+    tensors : int
+        How many were read.
+    types : sequence of str
+        Of those left out; merged sums tell their number alone.
+    """
+    line = f"{many(tensors, 'tensor')} in {many(facts['files'], 'file')}"
+    if "seconds" in facts:
+        rate = facts["bytes"] / facts["seconds"] if facts["seconds"] else 0
+        line += f", {size(facts['bytes'])} in {duration(facts['seconds'])}"
+        line += f" ({size(rate)}/s)"
+    print_line(console, line)
+    skipped = facts["skipped"]
+    count = skipped if isinstance(skipped, int) else len(skipped)
+    if count:
+        of = f" of type {', '.join(map(printable, types))}" if types else ""
+        hint = HINT if VOID in types else ""
+        print_line(console, f"not {verb}: {many(count, 'tensor')}{of}{hint}")
+    if facts["failed"]:
+        print_line(console, f"not read: {many(len(facts['failed']), 'file')}")
+
+
+def brackets(numbers: Sequence[int]) -> str:
+    """Return a shape or an index as tables have it."""
+    return "[" + ", ".join(map(str, numbers)) + "]"
 
 
 @contextmanager

@@ -15,17 +15,15 @@ import typer
 from rich.table import Table
 
 from halfulp.commands.reading import (
-    HINT,
-    VOID,
     AsBfloat16,
     Failures,
     Files,
     Patterns,
     Strict,
-    many,
+    brackets,
     number,
+    print_summary,
     progress,
-    size,
     tensors_of,
 )
 from halfulp.errors import HalfulpError
@@ -34,10 +32,8 @@ from halfulp.terminal import (
     AsJson,
     check_forms,
     csv_text,
-    duration,
     new_table,
     open_console,
-    print_line,
     print_table,
     printable,
 )
@@ -128,29 +124,15 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     """Return a line for each tensor; lengths of axes and indices are apart by spaces."""
     head = ["file", "name", "type", "shape", "elements", *_NUMBERS]
     head += ["nan", "first_nan", "inf", "first_inf"]
-
-    def text(value: Any) -> Any:
-        return " ".join(map(str, value)) if isinstance(value, list) else value
-
-    return csv_text(head, [[text(row[key]) for key in head] for row in rows])
+    return csv_text(head, [[row[key] for key in head] for row in rows])
 
 
 def _print(facts: dict[str, Any], several: bool) -> None:
     console = open_console()
     if facts["tensors"]:
         print_table(console, _table(facts["tensors"], several))
-    line = f"{many(len(facts['tensors']), 'tensor')} in {many(facts['files'], 'file')}"
-    rate = facts["bytes"] / facts["seconds"] if facts["seconds"] else 0
-    line += f", {size(facts['bytes'])} in {duration(facts['seconds'])} ({size(rate)}/s)"
-    print_line(console, line)
-    if facts["skipped"]:
-        types = sorted({each["type"] for each in facts["skipped"]})
-        hint = HINT if VOID in types else ""
-        told = f"{many(len(facts['skipped']), 'tensor')} of type "
-        told += ", ".join(map(printable, types))
-        print_line(console, f"not read: {told}{hint}")
-    if facts["failed"]:
-        print_line(console, f"not read: {many(len(facts['failed']), 'file')}")
+    types = sorted({each["type"] for each in facts["skipped"]})
+    print_summary(console, "read", facts, len(facts["tensors"]), types)
 
 
 def _table(rows: Sequence[dict[str, Any]], several: bool) -> Table:
@@ -164,7 +146,7 @@ def _table(rows: Sequence[dict[str, Any]], several: bool) -> Table:
             *names,
             printable(row["name"]),
             row["type"],
-            _index(row["shape"]),
+            brackets(row["shape"]),
             f"{row['elements']:,}",
             *(_text(row, key) for key in _NUMBERS),
             _odd(row, "nan"),
@@ -182,8 +164,4 @@ def _text(row: dict[str, Any], key: str) -> str:
 def _odd(row: dict[str, Any], what: str) -> str:
     """Return how many elements are no numbers, and where the first is."""
     first = row[f"first_{what}"]
-    return f"{row[what]:,}, first at {_index(first)}" if row[what] else "0"
-
-
-def _index(numbers: Sequence[int]) -> str:
-    return "[" + ", ".join(map(str, numbers)) + "]"
+    return f"{row[what]:,}, first at {brackets(first)}" if row[what] else "0"

@@ -17,17 +17,15 @@ import typer
 from rich.table import Table
 
 from halfulp.commands.reading import (
-    HINT,
-    VOID,
     AsBfloat16,
     Failures,
     Files,
     Patterns,
     Strict,
-    many,
+    brackets,
     number,
+    print_summary,
     progress,
-    size,
     tensors_of,
 )
 from halfulp.errors import ArgumentError, HalfulpError
@@ -37,11 +35,9 @@ from halfulp.terminal import (
     AsJson,
     check_forms,
     csv_text,
-    duration,
     first_values,
     new_table,
     open_console,
-    print_line,
     print_table,
     printable,
 )
@@ -230,33 +226,15 @@ def _print(
             print_table(console, _sums(each))
     if facts.get("results"):
         print_table(console, _arrays(facts["results"]))
-    line = f"{many(facts['tensors'], 'tensor')} in {many(facts['files'], 'file')}"
-    if "seconds" in facts:
-        rate = facts["bytes"] / facts["seconds"] if facts["seconds"] else 0
-        line += f", {size(facts['bytes'])} in {duration(facts['seconds'])}"
-        line += f" ({size(rate)}/s)"
-    print_line(console, line)
-    if facts["skipped"]:
-        types = ", ".join(map(printable, facts.get("skipped_types", ())))
-        of = f" of type {types}" if types else ""
-        hint = HINT if VOID in facts.get("skipped_types", ()) else ""
-        print_line(console, f"not summed: {many(facts['skipped'], 'tensor')}{of}{hint}")
-    if facts["failed"]:
-        print_line(console, f"not read: {many(len(facts['failed']), 'file')}")
+    types = facts.get("skipped_types", ())
+    print_summary(console, "summed", facts, facts["tensors"], types)
 
 
 def _csv(facts: dict[str, Any]) -> str:
     """Return the sums of tensors, or those of all where there are no others."""
     rows = facts.get("results") or facts.get("per_tensor") or facts.get("totals", ())
-    texts = [
-        {
-            key: " ".join(map(str, value)) if isinstance(value, list) else value
-            for key, value in row.items()
-        }
-        for row in rows
-    ]
-    head = list(dict.fromkeys(key for text in texts for key in text))
-    return csv_text(head, [[text.get(key) for key in head] for text in texts])
+    head = list(dict.fromkeys(key for row in rows for key in row))
+    return csv_text(head, [[row.get(key) for key in head] for row in rows])
 
 
 def _sums(facts: Sequence[dict[str, Any]]) -> Table:
@@ -276,7 +254,8 @@ def _sums(facts: Sequence[dict[str, Any]]) -> Table:
 def _arrays(facts: Sequence[dict[str, Any]]) -> Table:
     table = new_table("sums of", "type", "shape", "first values")
     for each in facts:
-        shape = "[" + ", ".join(map(str, each["shape"])) + "]"
         values = first_values(each["first_values"], math.prod(each["shape"]))
-        table.add_row(printable(each["name"]), each["dtype"], shape, values)
+        table.add_row(
+            printable(each["name"]), each["dtype"], brackets(each["shape"]), values
+        )
     return table

@@ -1,18 +1,17 @@
 """PyTorch's operators of the native library: loaded when this module is.
 
-May import errors and the native core only; and the package torch.
+May import errors and native_library only; and the package torch.
 """
 
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from halfulp import _core
 from halfulp.errors import EngineError
+from halfulp.native_library import native_library
 
 __all__ = ["OPERATORS", "library_path"]
 
@@ -31,10 +30,7 @@ def library_path() -> str:
     EngineError
         If this installation has none.
     """
-    path = Path(_core.__file__).resolve().parent / "lib/libhalfulp_torch.so"
-    if not path.is_file():
-        raise EngineError(f"the library {str(path)!r} does not exist")
-    return str(path)
+    return native_library("torch")
 
 
 def _load() -> Any:
