@@ -5,17 +5,37 @@ May import bits, hard_rows and hard_sums only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from halfulp.conformance.bits import Array
 from halfulp.conformance.cases import hard_rows
-from halfulp.conformance.cases.hard_sums import Elements
+from halfulp.conformance.cases.hard_sums import Elements, HardSum
 
 DType = np.dtype[Any]
 Generator = np.random.Generator
+
+_INF, _NAN = np.inf, np.nan
+
+#: Elements that are no numbers, by the kinds of their cases.
+SPECIALS: dict[str, list[float]] = {
+    "nan": [_NAN],
+    "inf": [_INF],
+    "negative_inf": [-_INF],
+    "nan_and_inf": [_INF, _NAN, -_INF],
+}
+#: Both, where their signs are told apart.
+BOTH_INFINITIES: dict[str, list[float]] = {"both_infs": [_INF, -_INF]}
+
+#: Families that elements of random cases are drawn from.
+FAMILIES: Sequence[hard_rows.Family] = (
+    hard_rows.normal_values,
+    hard_rows.wide_exponents,
+    hard_rows.bits_below_two,
+    hard_rows.any_bits,
+)
 
 
 def all_hard(make: Callable[[Generator, int], Any], dtype: DType) -> Elements:
@@ -83,3 +103,18 @@ def large_and_ones(dtype: DType, large: int, most: int) -> Elements:
         return np.array([large]).astype(dtype), ones
 
     return elements
+
+
+def specials(kinds: dict[str, list[float]], dtype: DType) -> Iterator[HardSum]:
+    """Yield each kind of elements that are no numbers, among normal values."""
+    for kind, values in kinds.items():
+        elements = among_normal_values(np.array(values).astype(dtype))
+        yield HardSum("inf and nan", kind, elements)
+
+
+def random(
+    dtype: DType, families: Sequence[hard_rows.Family] = FAMILIES
+) -> Iterator[HardSum]:
+    """Yield elements of each family."""
+    for family in families:
+        yield HardSum("random", family.__name__, of_family(family, dtype)(0))

@@ -13,12 +13,14 @@ import numpy as np
 from halfulp.conformance.bits import Array, bits, from_bits
 from halfulp.conformance.cases import hard_rows
 from halfulp.conformance.cases.hard_elements import (
+    SPECIALS,
     all_hard,
     among,
-    among_normal_values,
     fixed,
     full,
     of_family,
+    random,
+    specials,
 )
 from halfulp.conformance.cases.hard_sums import Elements, HardSum
 from halfulp.reductions import Reduction
@@ -84,27 +86,13 @@ def _of_floats(is_max: bool, dtype: DType) -> Iterator[HardSum]:
     rows = of_family(hard_rows.subnormals, dtype, 2)
     yield HardSum("subnormals", "elements", rows(0), "The elements are subnormal.")
 
-    inf, nan = np.inf, np.nan
-    for kind, values in {
-        "nan": [nan],
-        "negative_nan": [-nan],
-        "inf": [inf],
-        "negative_inf": [-inf],
-        "nan_and_inf": [inf, nan, -inf],
-    }.items():
-        elements = among_normal_values(np.array(values).astype(dtype))
-        yield HardSum("inf and nan", kind, elements)
-    all_inf = all_hard(full(-inf * sign), dtype)
+    nans = {"nan": [np.nan], "negative_nan": [-np.nan]}
+    yield from specials(nans | SPECIALS, dtype)
+    all_inf = all_hard(full(-np.inf * sign), dtype)
     note = "All elements are infinite, and so is the result."
     yield HardSum("inf and nan", "all_inf", all_inf, note)
 
-    for family in (
-        hard_rows.normal_values,
-        hard_rows.wide_exponents,
-        hard_rows.bits_below_two,
-        hard_rows.any_bits,
-    ):
-        yield HardSum("random", family.__name__, of_family(family, dtype)(0))
+    yield from random(dtype)
     note = "10,000 values of a normal distribution."
     yield HardSum("long", "normal", all_hard(normal, dtype), note, 10**4)
 

@@ -21,10 +21,14 @@ from halfulp.conformance.bits import (
 )
 from halfulp.conformance.cases import hard_rows
 from halfulp.conformance.cases.hard_elements import (
+    BOTH_INFINITIES,
+    SPECIALS,
     all_hard,
     among_normal_values,
     large_and_ones,
     of_family,
+    random,
+    specials,
 )
 from halfulp.conformance.cases.hard_sums import Elements, HardSum
 from halfulp.conformance.cases.preimages import INVERSES, preimage, terms_that_sum_to
@@ -140,28 +144,11 @@ def hard_floats(reduction: Reduction, dtype: DType) -> Iterator[HardSum]:
     yield HardSum("subnormals", "above_tie", _tie_and_subnormal(of), note)
     yield from _signed(of)
 
-    inf, nan = np.inf, np.nan
-    specials = {
-        "nan": [nan],
-        "inf": [inf],
-        "negative_inf": [-inf],
-        "nan_and_inf": [inf, nan, -inf],
-    }
-    if of.is_signed:
-        specials["both_infs"] = [inf, -inf]
-    for word, values in specials.items():
-        elements = among_normal_values(np.array(values).astype(dtype))
-        yield HardSum("inf and nan", word, elements)
+    yield from specials(SPECIALS | (BOTH_INFINITIES if of.is_signed else {}), dtype)
     zeros = all_hard(lambda rng, n: np.full(n, -0.0), dtype)
     yield HardSum("inf and nan", "negative_zero", zeros, "The sum of zeros is +0.")
 
-    for family in (
-        hard_rows.normal_values,
-        hard_rows.wide_exponents,
-        hard_rows.bits_below_two,
-        hard_rows.any_bits,
-    ):
-        yield HardSum("random", family.__name__, of_family(family, dtype)(0))
+    yield from random(dtype)
 
     note = "10,000 values of a normal distribution."
     normal = of_family(hard_rows.normal_values, dtype)(0)

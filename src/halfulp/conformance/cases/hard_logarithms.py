@@ -25,13 +25,16 @@ from halfulp.conformance.bits import (
 )
 from halfulp.conformance.cases import hard_rows
 from halfulp.conformance.cases.hard_elements import (
+    BOTH_INFINITIES,
+    SPECIALS,
     all_hard,
     among,
-    among_normal_values,
     fixed,
     full,
     large_and_ones,
     of_family,
+    random,
+    specials,
 )
 from halfulp.conformance.cases.hard_sums import Elements, HardSum
 from halfulp.conformance.cases.preimages import terms_that_sum_to
@@ -134,22 +137,13 @@ def _sums(dtype: DType) -> Iterator[HardSum]:
     note = "The elements are subnormal."
     yield HardSum("subnormals", "elements", all_hard(subnormal, dtype), note)
 
-    inf, nan = np.inf, np.nan
-    for kind, special in {
-        "nan": [nan],
-        "inf": [inf],
-        "negative_inf": [-inf],
-        "nan_and_inf": [inf, nan, -inf],
-        "both_infs": [inf, -inf],
-    }.items():
-        elements = among_normal_values(np.array(special).astype(dtype))
-        yield HardSum("inf and nan", kind, elements)
+    yield from specials(SPECIALS | BOTH_INFINITIES, dtype)
     zeros = all_hard(lambda rng, n: rng.choice([0.0, -0.0], n), dtype)
     yield HardSum("inf and nan", "zeros", zeros, "The logarithm of 0 is -inf.")
 
     yield HardSum("random", "positive_values", all_hard(positive, dtype))
-    for family in (hard_rows.normal_values, hard_rows.wide_exponents, hard_rows.any_bits):
-        yield HardSum("random", family.__name__, of_family(family, dtype)(0))
+    families = hard_rows.normal_values, hard_rows.wide_exponents, hard_rows.any_bits
+    yield from random(dtype, families)
     note = "10,000 positive values of a normal distribution."
     yield HardSum("long", "positive", all_hard(positive, dtype), note, 10**4)
 
@@ -241,27 +235,12 @@ def _powers(dtype: DType) -> Iterator[HardSum]:
     note = "The logarithm of 1 is +0."
     yield HardSum("signed zero", "of_one", zero, note)
 
-    inf, nan = np.inf, np.nan
-    for kind, special in {
-        "nan": [nan],
-        "inf": [inf],
-        "negative_inf": [-inf],
-        "nan_and_inf": [inf, nan, -inf],
-        "both_infs": [inf, -inf],
-    }.items():
-        elements = among_normal_values(np.array(special).astype(dtype))
-        yield HardSum("inf and nan", kind, elements)
+    yield from specials(SPECIALS | BOTH_INFINITIES, dtype)
     all_inf = all_hard(none, dtype)
     note = "All elements are -inf, and so is the result."
     yield HardSum("inf and nan", "all_inf", all_inf, note)
 
-    for family in (
-        hard_rows.normal_values,
-        hard_rows.wide_exponents,
-        hard_rows.bits_below_two,
-        hard_rows.any_bits,
-    ):
-        yield HardSum("random", family.__name__, of_family(family, dtype)(0))
+    yield from random(dtype)
     note = "10,000 values of a normal distribution."
     values = of_family(hard_rows.normal_values, dtype)(0)
     yield HardSum("long", "normal", values, note, 10**4)

@@ -20,10 +20,12 @@ from halfulp.conformance.bits import (
 )
 from halfulp.conformance.cases import hard_rows
 from halfulp.conformance.cases.hard_elements import (
+    SPECIALS,
     all_hard,
     among,
     among_normal_values,
-    of_family,
+    random,
+    specials,
 )
 from halfulp.conformance.cases.hard_sums import Elements, HardSum
 from halfulp.reductions import Reduction
@@ -109,8 +111,7 @@ def _of_floats(dtype: DType) -> Iterator[HardSum]:
         return result
 
     yield HardSum("random", "near_one", all_hard(near_one, dtype))
-    for family in (hard_rows.normal_values, hard_rows.any_bits):
-        yield HardSum("random", family.__name__, of_family(family, dtype)(0))
+    yield from random(dtype, (hard_rows.normal_values, hard_rows.any_bits))
     note = "10,000 values about 1."
     yield HardSum("long", "near_one", all_hard(near_one, dtype), note, 10**4)
 
@@ -182,17 +183,8 @@ def _out_of_range(dtype: DType) -> Iterator[HardSum]:
 
 
 def _specials(dtype: DType) -> Iterator[HardSum]:
-    inf, nan = np.inf, np.nan
-    for kind, values in {
-        "nan": [nan],
-        "inf": [inf],
-        "negative_inf": [-inf],
-        "nan_and_inf": [inf, nan, -inf],
-        "inf_and_zero": [inf, 0.0],
-        "zero_and_inf": [-0.0, -inf],
-    }.items():
-        elements = among_normal_values(np.array(values).astype(dtype))
-        yield HardSum("inf and nan", kind, elements)
+    with_zero = {"inf_and_zero": [np.inf, 0.0], "zero_and_inf": [-0.0, -np.inf]}
+    yield from specials(SPECIALS | with_zero, dtype)
     zero = among_normal_values(np.array([0.0]).astype(dtype))
     note = "The sign of a zero is that of all elements together."
     yield HardSum("signed zero", "of_zero", zero, note)
