@@ -11,9 +11,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from faces import ENGINES, Run
-from halfulp import ModelError
+from halfulp import HalfulpError, ModelError
 from halfulp.onnx import run_model
-from halfulp.reductions import REDUCTIONS, Reduction
+from halfulp.reductions import MAX, MIN, REDUCTIONS, Reduction
 from onnx_models import DATA, EXACT, WITNESS, function, model, reduce_model
 from oracle import assert_same_bits, expected, expected_of
 
@@ -379,3 +379,47 @@ def test_bfloat16_scalars_of_scan() -> None:
     )
     data = np.array([3, 4], ml_dtypes.bfloat16)
     assert_same_bits(run_model(proto, {"x": data})["y"], data * data)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("row", [MAX, MIN], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("name", "opset"),
+    [(name, opset) for name in ("int8", "uint8") for opset in (12, 13, 18, 20, 21)]
+    + [("bool", 20), ("bool", 21)],
+)
+def test_the_types_of_one_byte_in_the_versions_that_have_them(
+    name: str, opset: int, row: Reduction, engine: str, rng: np.random.Generator
+) -> None:
+    forms = (
+        ("attr",) if row.version_for(opset).axes == "attribute" else ("const", "input")
+    )
+    reduce = np.max if row is MAX else np.min
+    bytes_ = rng.integers(0, 256, (3, 1000, 7), np.uint8)
+    x = bytes_ > 200 if name == "bool" else bytes_.view(name)
+    info = np.iinfo("uint8" if name == "bool" else name)
+    least, greatest = (0, 1) if name == "bool" else (info.min, info.max)
+    of_none = np.full((3, 1, 7), least if row is MAX else greatest, name)
+    for form in forms:
+        for axes in ([1], [0, -1], [2]):
+            node = {"axes": axes, "axes_form": form, "keepdims": 0}
+            proto, feeds = reduce_model(x, opset=opset, operator=row.operator, **node)
+            want = reduce(x, tuple(axes))
+            assert_same_bits(ENGINES[engine](proto, feeds)["reduced"], want)
+        empty = x[:, :0]
+        proto, feeds = reduce_model(
+            empty, opset=opset, operator=row.operator, axes=[1], axes_form=form
+        )
+        assert_same_bits(ENGINES[engine](proto, feeds)["reduced"], of_none)
+
+
+@pytest.mark.parametrize("row", [MAX, MIN], ids=lambda row: row.name)
+@pytest.mark.parametrize(("name", "opset"), [("int8", 11), ("uint8", 1), ("bool", 18)])
+def test_a_type_of_one_byte_before_its_version_is_an_error(
+    name: str, opset: int, row: Reduction
+) -> None:
+    proto, feeds = reduce_model(np.ones(3, name), opset=opset, operator=row.operator)
+    version = row.version_for(opset).since
+    for engine in ("run_model", "evaluator"):
+        with pytest.raises(HalfulpError, match=rf"{name}.*{row.operator}-{version}"):
+            ENGINES[engine](proto, feeds)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 import halfulp
 from halfulp import ArgumentError
 from halfulp.onnxruntime import OPERATORS
-from halfulp.reductions import BY_OPERATOR, REDUCTIONS
+from halfulp.reductions import BY_OPERATOR, REDUCTIONS, Reduction
 from onnx_models import model
 from oracle import assert_same_bits
 from runtime_sessions import HOST, LEVELS, RELEASE, each_reduction, quiet, reduced
@@ -242,7 +242,11 @@ def test_a_program_in_c_chooses_by_entry_or_environment(
 
 
 def nodes_left(
-    path: Path, folder: Path, level: Any, operators: Sequence[str] | None
+    path: Path,
+    folder: Path,
+    level: Any,
+    operators: Sequence[str] | None,
+    feeds: Mapping[str, np.ndarray],
 ) -> tuple[Counter[str], np.ndarray]:
     """The kinds of nodes of the optimized model, and its output."""
     options = quiet(graph_optimization_level=level)
@@ -250,13 +254,16 @@ def nodes_left(
     if operators != ():
         halfulp.onnxruntime.register(options, operators)
     live = onnxruntime.InferenceSession(str(path), options)
-    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    feeds = {"x": x, "mask": np.array([[1, 1, 1], [1, 1, 0]])}
     output = live.run(None, feeds)[0]
     nodes = onnx.load(folder / "optimized.onnx").graph.node
     return Counter(node.op_type for node in nodes), output
 
 
+# For the transformers.
+TOKENS = {
+    "x": np.arange(24, dtype=np.float32).reshape(2, 3, 4),
+    "mask": np.array([[1, 1, 1], [1, 1, 0]]),
+}
 # Made of layer norms of nine nodes, an RMS norm of six, and others.
 FUSED = {
     12: ["Attention", "BiasGelu", "SkipLayerNormalization"],
@@ -271,8 +278,8 @@ def test_a_transformer_of_torch_fuses_as_without_the_library(
     tmp_path: Path, opset: int, level: Any
 ) -> None:
     path = EXPORTED / f"transformer_{opset}.onnx"
-    plain, own = nodes_left(path, tmp_path, level, ())
-    left, got = nodes_left(path, tmp_path, level, None)
+    plain, own = nodes_left(path, tmp_path, level, (), TOKENS)
+    left, got = nodes_left(path, tmp_path, level, None, TOKENS)
     assert left == plain
     assert np.abs(got - own).max() < 1e-5
     if level == LEVELS[-1] and FINDS_ALL:
@@ -282,10 +289,60 @@ def test_a_transformer_of_torch_fuses_as_without_the_library(
         assert fused <= left.keys()
 
 
+def around(row: Reduction, opset: int) -> onnx.ModelProto:
+    """A model of what optimizers change beside nodes of a reduction.
+
+    Transpositions that move past them, one node of a MatMul and an Add, a pair of
+    quantizations, and the arithmetic of shapes.
+    """
+    is_input = row.version_for(opset).axes == "input"
+
+    def node(x: str, y: str, axes: str, keepdims: int = 1) -> str:
+        if is_input:
+            a = f"a_{y} = Constant<value_ints=[{axes}]>()"
+            return f"{a} {y} = {row.operator}<keepdims={keepdims}>({x}, a_{y})"
+        return f"{y} = {row.operator}<axes=[{axes}], keepdims={keepdims}>({x})"
+
+    return model(
+        "(float[n,3,4,5] x, float[3,6] w, uint8[2,3] q) => (y1, y2, y3, y4, y5) "
+        "<int64[1] minus = {-1}, float z = {0.5}, float[6,1] v = {1, 2, 3, 4, 5, 6},"
+        " float[1] b = {7}> {"
+        f"t1 = Transpose<perm=[0,2,3,1]>(x) {node('t1', 'u1', '1,2')}"
+        "y1 = Transpose<perm=[0,3,1,2]>(u1)"
+        f"t2 = Relu(t1) {node('t2', 'u2', '3', 0)} y2 = Relu(u2)"
+        f"{node('w', 'u3', '0')} t3 = MatMul(u3, v) y3 = Add(t3, b)"
+        f"t4 = DequantizeLinear(q, z) {node('t4', 'u4', '1')}"
+        "y4 = QuantizeLinear(u4, z)"
+        f"t5 = Shape(x) {node('t5', 'u5', '0')} y5 = Concat<axis=0>(u5, minus) }}",
+        opset=opset,
+    )
+
+
+@pytest.mark.skipif(not FINDS_ALL, reason="optimizers of older releases know less")
+@each_reduction
+@pytest.mark.parametrize("opset", [13, 18])
+def test_what_is_around_a_node_is_optimized_as_without_the_library(
+    tmp_path: Path, row: Reduction, opset: int
+) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(around(row, opset), path)
+    feeds = {
+        "x": np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5) / 64,
+        "w": np.arange(18, dtype=np.float32).reshape(3, 6),
+        "q": np.array([[1, 2, 3], [4, 5, 6]], np.uint8),
+    }
+    plain, _ = nodes_left(path, tmp_path, LEVELS[-1], (), feeds)
+    left, got = nodes_left(path, tmp_path, LEVELS[-1], None, feeds)
+    assert left == plain
+    # Of both transpositions the second is gone, the first moved past both reductions.
+    assert (left["Transpose"], left["Gemm"], left[row.operator]) == (1, 1, 5)
+    assert_same_bits(got, reduced(row, feeds["x"], [2, 3]))
+
+
 @pytest.mark.skipif(FINDS_ALL, reason="the optimizers find all operators")
 def test_older_runtimes_no_longer_fuse_means_that_are_asked_for(tmp_path: Path) -> None:
     path = EXPORTED / "transformer_13.onnx"
-    left, _ = nodes_left(path, tmp_path, LEVELS[-1], OPERATORS)
+    left, _ = nodes_left(path, tmp_path, LEVELS[-1], OPERATORS, TOKENS)
     assert left["ReduceMean"] == 7
 
 
@@ -343,3 +400,63 @@ def test_a_node_of_constants_is_computed_when_the_session_is_made(
 def test_the_names_are_those_of_the_table() -> None:
     assert set(OPERATORS) >= BY_OPERATOR.keys()
     assert [row.operator for row in REDUCTIONS] == list(OPERATORS)
+
+
+BIG, HUGE = 2**31 - 1, 2**63 - 1
+OF_SQUARES = [
+    ("int32", [46341], BIG),
+    ("int64", [94906267, 1], 9007199515875288),
+    ("int64", [3037000500, 1], HUGE),
+]
+OF_SUMS = [
+    ("int32", [BIG, 1], BIG),
+    ("int64", [2**53 + 1, 0], 2**53),
+    ("int64", [HUGE, 1], HUGE),
+]
+# What the runtime's own kernels make of integers, as docs/onnxruntime.md tells.
+OWN = {
+    "ReduceSumSquare": OF_SQUARES,
+    "ReduceSum": OF_SUMS,
+    "ReduceMean": [
+        ("int32", [BIG - 1, *[BIG] * 2**23], BIG),
+        ("int64", [2**53 + 1], 2**53),
+    ],
+    "ReduceL1": OF_SUMS,
+    "ReduceL2": [
+        ("int32", [BIG, BIG], BIG),
+        ("int64", [2**53 + 1], 2**53),
+        ("int64", [-HUGE - 1], HUGE),
+    ],
+    "ReduceProd": [
+        ("int32", [46341, 46341], BIG),
+        ("int64", [94906267, 94906267], 9007199515875288),
+        ("int64", [2**32, 2**32], HUGE),
+    ],
+    "ReduceLogSum": [("int64", [214643579785916], 33)],
+    "ReduceLogSumExp": [
+        ("int32", [0, *[-1] * 6], 0),
+        ("int64", [-1, -2], -1),
+        ("int64", [2**53 + 1], 2**53),
+        ("uint32", [710, 3], 0),
+        ("uint64", [710, 3], 0),
+    ],
+}
+
+
+@pytest.mark.skipif(RELEASE != (1, 32), reason="tells of onnxruntime 1.32")
+@pytest.mark.parametrize(
+    ("operator", "name", "x", "own"),
+    [(op, *case) for op, cases in OWN.items() for case in cases],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_integers_that_the_runtime_alone_gets_wrong(
+    operator: str, name: str, x: list[int], own: int
+) -> None:
+    data = np.array(x, name)
+    proto = model(f"({name}[n] x) => (y) {{ y = {operator}<keepdims=0>(x) }}")
+    given = proto.SerializeToString()
+    right = reduced(BY_OPERATOR[operator], data, keepdims=0)
+    alone = onnxruntime.InferenceSession(given, quiet()).run(None, {"x": data})[0]
+    assert alone == own != right
+    live = halfulp.onnxruntime.InferenceSession(given, quiet())
+    assert_same_bits(live.run(None, {"x": data})[0], right)
