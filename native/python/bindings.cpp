@@ -18,6 +18,7 @@
 #include "../reductions.h"
 #include "calls.h"
 #include "dlpack.h"
+#include "group_sums.h"
 #include "numpy.h"
 #include "reduce_arrays.h"
 #include "shortcuts.h"
@@ -172,6 +173,40 @@ NB_MODULE(_core, module) {
              nb::arg("type_code"),
              nb::sig("def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool"),
              "Whether so many terms as are counted can have these sums.");
+  module.def("range_of_codes", &Bound<&range_of_codes>::call, nb::arg("codes"),
+             nb::sig("def range_of_codes(codes: numpy.ndarray) -> tuple[int, int]"),
+             "The lowest and the highest code of groups, as of one more that is -1.");
+  module.def(
+      "exact_group_size", &Bound<&size_of_exact_group>::call, nb::arg("term"),
+      nb::arg("type_code"), nb::sig("def exact_group_size(term: str, type_code: int) -> int"),
+      "How many numbers of 64 bits an exact sum of a group takes: its count and digits.");
+  module.def("add_groups", &Bound<&add_groups>::call, nb::arg("term"), nb::arg("groups"),
+             nb::arg("rows"), nb::arg("codes"),
+             nb::sig("def add_groups(term: str, groups: numpy.ndarray, rows: numpy.ndarray, "
+                     "codes: numpy.ndarray) -> None"),
+             "Add the terms of rows of floats to enclosures of the sums of their groups, four "
+             "numbers of 64 bits each; rows of a code below 0 count nowhere.");
+  module.def("round_groups", &Bound<&round_group_sums>::call, nb::arg("term"),
+             nb::arg("finish"), nb::arg("groups"), nb::arg("results"), nb::arg("type_code"),
+             nb::sig("def round_groups(term: str, finish: str, groups: numpy.ndarray, "
+                     "results: numpy.ndarray, type_code: int) -> numpy.ndarray"),
+             "Set the results of sums that their enclosures determine, and tell which are "
+             "left.");
+  module.def("add_groups_exactly", &Bound<&add_groups_exactly>::call, nb::arg("term"),
+             nb::arg("sums"), nb::arg("rows"), nb::arg("codes"), nb::arg("places").none(),
+             nb::sig("def add_groups_exactly(term: str, sums: numpy.ndarray, "
+                     "rows: numpy.ndarray, codes: numpy.ndarray, "
+                     "places: numpy.ndarray | None) -> None"),
+             "Add the terms of rows to the exact sums of their groups: of each that at its "
+             "place, of those below 0 none.");
+  module.def(
+      "round_exact_groups", &Bound<&round_exact_groups>::call, nb::arg("term"),
+      nb::arg("finish"), nb::arg("sums"), nb::arg("shape"), nb::arg("type_code"),
+      nb::arg("output_code"), nb::arg("checked"),
+      nb::sig("def round_exact_groups(term: str, finish: str, sums: numpy.ndarray, "
+              "shape: tuple[int, ...], "
+              "type_code: int, output_code: int, checked: bool) -> numpy.ndarray"),
+      "The results of exact sums of groups in an array of a shape, rounded once to a type.");
   module.def(
       "reductions", &Bound<&reductions>::call,
       nb::sig("def reductions() -> list[tuple[str, str, str, str, str, float, "

@@ -97,6 +97,14 @@ PyArrayObject* as_array(nb::handle object) {
   return reinterpret_cast<PyArrayObject*>(object.ptr());
 }
 
+nb::object array_of(const Format& format, const nb::tuple& shape) {
+  npy_intp lengths[kMaxRank];
+  const int rank = static_cast<int>(shape.size());
+  if (rank > kMaxRank) throw nb::value_error("too many axes");
+  for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
+  return new_array(numpy_number(format.type), rank, lengths);
+}
+
 nb::object int_from(const std::uint64_t (&digits)[3]) {
   nb::object sum = nb::int_(static_cast<std::int64_t>(digits[2]));
   for (int i = 1; i >= 0; --i) sum = (sum << nb::int_(64)) | nb::int_(digits[i]);

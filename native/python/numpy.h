@@ -30,6 +30,8 @@ void import_numpy();
 PyArrayObject* as_array(nb::handle object);
 // Of NumPy's number of a type.
 nb::object new_array(int number, int rank, const npy_intp* shape);
+// Of a type.
+nb::object array_of(const Format& format, const nb::tuple& shape);
 // A scalar of NumPy's, with a copy of the element.
 nb::object new_scalar(int number, const void* element);
 

@@ -83,15 +83,6 @@ void add_to_sums(nb::handle object, Term term, const Format& format, std::uint64
   }
 }
 
-// A new array of a type and a shape.
-nb::object array_of(const Format& format, const nb::tuple& shape) {
-  npy_intp lengths[kMaxRank];
-  const int rank = static_cast<int>(shape.size());
-  if (rank > kMaxRank) throw nb::value_error("too many axes");
-  for (int i = 0; i < rank; ++i) lengths[i] = nb::cast<npy_intp>(shape[i]);
-  return new_array(numpy_number(format.type), rank, lengths);
-}
-
 }  // namespace
 
 nb::tuple format_of_sums(nb::handle term, int type_code) {

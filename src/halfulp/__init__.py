@@ -1,8 +1,8 @@
 """Reductions along axes, correctly rounded: sums, means and norms, also as in ONNX.
 
-Public names only. ``halfulp.onnx``, ``halfulp.onnxruntime`` and ``halfulp.torch`` are
-loaded when first used, so that ``import halfulp`` costs little more than importing NumPy.
-The last is not in ``__all__``, as it needs PyTorch.
+Public names only. ``halfulp.onnx``, ``halfulp.onnxruntime``, ``halfulp.duckdb`` and
+``halfulp.torch`` are loaded when first used, so that ``import halfulp`` costs little more
+than importing NumPy. The last is not in ``__all__``, as it needs PyTorch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from halfulp.settings import (
 )
 
 if TYPE_CHECKING:
-    from halfulp import onnx, onnxruntime
+    from halfulp import duckdb, onnx, onnxruntime
     from halfulp import torch as torch
 
 __version__ = "0.2.0"
@@ -76,6 +76,7 @@ __all__ = [
     "SumSquare",
     "UnsupportedTypeError",
     "build_info",
+    "duckdb",
     "exact_mean",
     "exact_norm",
     "exact_prod",
@@ -139,6 +140,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("onnx", "onnxruntime", "torch"):
+    if name in ("duckdb", "onnx", "onnxruntime", "torch"):
         return importlib.import_module(f"halfulp.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,6 +43,34 @@ def round_spreads(is_deviation: bool, ddof: int, values: numpy.ndarray, squares:
 def are_sums(term: str, sums: numpy.ndarray, type_code: int) -> bool:
     """Whether so many terms as are counted can have these sums."""
 
+def range_of_codes(codes: numpy.ndarray) -> tuple[int, int]:
+    """The lowest and the highest code of groups, as of one more that is -1."""
+
+def exact_group_size(term: str, type_code: int) -> int:
+    """
+    How many numbers of 64 bits an exact sum of a group takes: its count and digits.
+    """
+
+def add_groups(term: str, groups: numpy.ndarray, rows: numpy.ndarray, codes: numpy.ndarray) -> None:
+    """
+    Add the terms of rows of floats to enclosures of the sums of their groups, four numbers of 64 bits each; rows of a code below 0 count nowhere.
+    """
+
+def round_groups(term: str, finish: str, groups: numpy.ndarray, results: numpy.ndarray, type_code: int) -> numpy.ndarray:
+    """
+    Set the results of sums that their enclosures determine, and tell which are left.
+    """
+
+def add_groups_exactly(term: str, sums: numpy.ndarray, rows: numpy.ndarray, codes: numpy.ndarray, places: numpy.ndarray | None) -> None:
+    """
+    Add the terms of rows to the exact sums of their groups: of each that at its place, of those below 0 none.
+    """
+
+def round_exact_groups(term: str, finish: str, sums: numpy.ndarray, shape: tuple[int, ...], type_code: int, output_code: int, checked: bool) -> numpy.ndarray:
+    """
+    The results of exact sums of groups in an array of a shape, rounded once to a type.
+    """
+
 def reductions() -> list[tuple[str, str, str, str, str, float, tuple[tuple[int, str, bool, tuple[int, ...]], ...]]]:
     """
     The table of reductions: name, operator, operation, term, finish, ord and versions, each since an opset, with its axes' place, noop_with_empty_axes and codes of types.

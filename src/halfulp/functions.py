@@ -1,7 +1,7 @@
 """NumPy's face: reductions as functions of arrays, by the names that NumPy uses.
 
 Each is a signature, its documentation and a row of the table. May import arrays,
-numpy_face, reductions, shortcuts and spec.rules only.
+errors, groups, numpy_face, reductions, shortcuts and spec.rules only.
 """
 
 from __future__ import annotations
@@ -12,10 +12,38 @@ from typing import Any
 import numpy.typing as npt
 
 from halfulp.arrays import Array
+from halfulp.errors import ArgumentError
+from halfulp.groups import reduce_groups
 from halfulp.numpy_face import extreme_as_numpy, reduce_as_numpy
-from halfulp.reductions import LOG_SUM_EXP, MAX, MEAN, MIN, PROD, SUM, SUM_SQUARE, Spread
+from halfulp.reductions import (
+    LOG_SUM_EXP,
+    MAX,
+    MEAN,
+    MIN,
+    PROD,
+    SUM,
+    SUM_SQUARE,
+    Reduction,
+    Spread,
+)
 from halfulp.shortcuts import with_shortcut
 from halfulp.spec.rules import norm_of, spread_of
+
+
+def _of_all_or_groups(
+    row: Reduction,
+    x: Any,
+    axis: int | Sequence[int] | None,
+    by: Any,
+    minlength: int,
+    *others: Any,
+) -> Any:
+    """Reduce along axes, or with `by` groups along one."""
+    if by is not None:
+        return reduce_groups(row, x, axis, by, minlength, *others)
+    if minlength != 0:
+        raise ArgumentError("minlength is given without by; allowed: with by")
+    return reduce_as_numpy(row, x, axis, *others)
 
 
 @with_shortcut("numpy", SUM)
@@ -29,6 +57,8 @@ def sum(
     where: Any = True,
     overflow: str = "wrap",
     split_every: int | dict[int, int] | None = None,
+    by: Any = None,
+    minlength: int = 0,
 ) -> Any:
     """Sum along axes, correctly rounded.
 
@@ -66,6 +96,15 @@ def sum(
     split_every : int or dict of int to int, optional
         For Dask arrays only: how many partial sums merge at once, in all or for each
         axis, as in Dask's own reductions. The result does not depend on it.
+    by : array_like of int, optional
+        For sums of groups: the group of each element along `axis`, an int (None where `x`
+        has one axis), as ``numpy.unique(..., return_inverse=True)[1]`` and
+        ``pandas.factorize`` give them: 0 and up, in any order, or -1 for what counts
+        nowhere. The axis then stays, an element for each group. Not with `keepdims`, nor
+        with Dask arrays, labels and masked arrays.
+    minlength : int, optional
+        With `by`: how many groups there are at least, as in numpy.bincount; else one more
+        than the greatest code. Groups without elements are those of empty sums.
 
     Returns
     -------
@@ -94,7 +133,9 @@ def sum(
     1 MiB (and 64 KiB for each thread above 16). One more array like the result
     is needed when `out` is not C-contiguous, overlaps an input, or `overflow` is
     "raise", and in the main thread for some 4 million elements and more: such a
-    call is interrupted by Ctrl-C within half a second, and leaves `out` as it was.
+    call is interrupted by Ctrl-C within half a second, and leaves `out` as it was. Groups
+    take 32 bytes for each result, of which those that are hard to round are summed again
+    in up to as many, and 64 MiB more; the bits are those of each group alone.
 
     Examples
     --------
@@ -110,9 +151,12 @@ def sum(
     (np.float16(6e+04), np.float16(inf), np.float32(120000.0))
     >>> halfulp.sum([[1.0, np.nan], [3.0, 4.0]], axis=1, where=[[True, False]])
     array([1., 3.])
+    >>> names, codes = np.unique(["a", "b", "a", "a"], return_inverse=True)
+    >>> halfulp.sum(np.array([1e16, 5, 1, -1e16]), by=codes)
+    array([1., 5.])
     """
-    return reduce_as_numpy(
-        SUM, x, axis, dtype, out, keepdims, where, overflow, split_every
+    return _of_all_or_groups(
+        SUM, x, axis, by, minlength, dtype, out, keepdims, where, overflow, split_every
     )
 
 
@@ -127,6 +171,8 @@ def mean(
     where: Any = True,
     overflow: str = "wrap",
     split_every: int | dict[int, int] | None = None,
+    by: Any = None,
+    minlength: int = 0,
 ) -> Any:
     """Arithmetic mean along axes, correctly rounded.
 
@@ -138,7 +184,7 @@ def mean(
         The axes to reduce; None means all.
     dtype : dtype, optional
         As for `sum`; of integers the default is float64, as in NumPy.
-    out, keepdims, where, overflow, split_every : optional
+    out, keepdims, where, overflow, split_every, by, minlength : optional
         As for `sum`. What is divided by is the number of elements that count; so with
         `where`, a task has all elements of its results of a Dask array in memory.
 
@@ -170,8 +216,8 @@ def mean(
     >>> halfulp.mean(np.array([[1, 2], [3, 5]]), axis=1)
     array([1.5, 4. ])
     """
-    return reduce_as_numpy(
-        MEAN, x, axis, dtype, out, keepdims, where, overflow, split_every
+    return _of_all_or_groups(
+        MEAN, x, axis, by, minlength, dtype, out, keepdims, where, overflow, split_every
     )
 
 
@@ -415,6 +461,8 @@ def vector_norm(
     where: Any = True,
     overflow: str = "wrap",
     split_every: int | dict[int, int] | None = None,
+    by: Any = None,
+    minlength: int = 0,
 ) -> Any:
     """Norm of vectors along axes, correctly rounded.
 
@@ -463,8 +511,18 @@ def vector_norm(
     >>> halfulp.vector_norm(np.int8([3, -128]), ord=np.inf)
     np.float64(128.0)
     """
-    return reduce_as_numpy(
-        norm_of(ord), x, axis, dtype, out, keepdims, where, overflow, split_every
+    return _of_all_or_groups(
+        norm_of(ord),
+        x,
+        axis,
+        by,
+        minlength,
+        dtype,
+        out,
+        keepdims,
+        where,
+        overflow,
+        split_every,
     )
 
 
@@ -538,6 +596,8 @@ def sum_square(
     where: Any = True,
     overflow: str = "wrap",
     split_every: int | dict[int, int] | None = None,
+    by: Any = None,
+    minlength: int = 0,
 ) -> Any:
     """Sum of squares along axes, correctly rounded.
 
@@ -584,8 +644,18 @@ def sum_square(
     >>> halfulp.sum_square(pixels), halfulp.sum_square(pixels, dtype=np.float32)
     (np.uint64(650250000), np.float32(6.5025e+08))
     """
-    return reduce_as_numpy(
-        SUM_SQUARE, x, axis, dtype, out, keepdims, where, overflow, split_every
+    return _of_all_or_groups(
+        SUM_SQUARE,
+        x,
+        axis,
+        by,
+        minlength,
+        dtype,
+        out,
+        keepdims,
+        where,
+        overflow,
+        split_every,
     )
 
 

@@ -79,12 +79,12 @@ def reduce_as_numpy(
         _check_something(row, data.shape, axes)
     code = _DEFAULT_TYPE
     if dtype is not None or out is not None:
-        code = _result_type(row, data, dtype, out).code
+        code = result_type_of(row, data, dtype, out).code
     checked = overflow is not _WRAP and raises_on_overflow(overflow)
     if split_every is not None:
         raise ArgumentError(NO_DASK.format("x"))
     if where is not True:
-        mask = _mask(where, data.shape)
+        mask = mask_of(where, data.shape)
     direct = None
     if out is not None:
         direct = _direct(out, data, mask, axes, keepdims, checked)
@@ -179,7 +179,7 @@ def extreme_as_numpy(
     first = _initial(initial, data.dtype)
     if out is not None:
         axes = axes_of(axis, data.ndim)
-        _result_type(row, data, None, out)
+        result_type_of(row, data, None, out)
         _direct(out, data, None, axes, check_flag("keepdims", keepdims), False)
     result = reduce_as_numpy(
         row, data, axis, None, None, keepdims, where, _WRAP, split_every
@@ -213,6 +213,11 @@ def _check_something(
             f"x has shape {shape}, and the {row.name} of no elements is not defined; "
             "allowed: at least one, or with initial"
         )
+
+
+def is_plain(x: Any) -> bool:
+    """Tell whether `x` is neither lazy nor has labels or a mask."""
+    return _special(x) is None
 
 
 def _special(x: Any) -> Callable[..., Any] | None:
@@ -269,7 +274,7 @@ def _reduce_dask_array(
     axes = axes_of(axis, x.ndim)
     if not given.of_nothing:
         _check_something(row, x.shape, axes)
-    into = _result_type(row, x, given.dtype, given.out)
+    into = result_type_of(row, x, given.dtype, given.out)
     raises_on_overflow(given.overflow)
     if given.out is not None:
         raise ArgumentError("out is given with a Dask array; allowed: without")
@@ -308,9 +313,10 @@ def reduce_lazily(
     )
 
 
-def _result_type(
+def result_type_of(
     row: Reduction | Spread, data: Any, dtype: npt.DTypeLike | None, out: Any
 ) -> ElementType:
+    """Return the type of results, from what a function of NumPy's face is given."""
     source = data_type(data.dtype, "x has dtype")
     if out is None and dtype is None:
         return row.result_of(source)
@@ -334,13 +340,21 @@ def _result_type(
     return result
 
 
-def _mask(where: Any, shape: tuple[int, ...]) -> Array | None:
+def mask_of(where: Any, shape: tuple[int, ...]) -> Array | None:
     """Return the mask that `where` is, of the shape of the data; None for all of it."""
     mask, _ = as_array(where, "where")
     check_mask(mask.dtype, mask.shape, shape)
     if mask.ndim == 0 and mask:
         return None
     return mask if mask.shape == shape else np.broadcast_to(mask, shape)
+
+
+def check_out(out: Array, shape: tuple[int, ...]) -> None:
+    """Raise an ArgumentError if results of a shape cannot be written to `out`."""
+    if out.shape != shape:
+        raise ArgumentError(f"out has shape {out.shape}; allowed: {shape}")
+    if not out.flags.writeable:
+        raise ArgumentError("out is read-only; allowed: a writable array")
 
 
 def _direct(
@@ -353,11 +367,7 @@ def _direct(
 ) -> Array | None:
     """Check `out`; return it if the core can write there, else None."""
     all_axes = tuple(range(data.ndim)) if axes is None else axes
-    shape = reduced_shape(data.shape, all_axes, keepdims)
-    if out.shape != shape:
-        raise ArgumentError(f"out has shape {out.shape}; allowed: {shape}")
-    if not out.flags.writeable:
-        raise ArgumentError("out is read-only; allowed: a writable array")
+    check_out(out, reduced_shape(data.shape, all_axes, keepdims))
     direct = (
         type(out) is np.ndarray
         and out.flags.carray

@@ -324,8 +324,10 @@ def run(
     ...     agraph (bfloat16[N] x) => (bfloat16[1] y) { y = ReduceSumSquare(x) }
     ... ''').SerializeToString()
     >>> session = halfulp.onnxruntime.InferenceSession(model)
-    >>> halfulp.onnxruntime.run(session, {"x": np.array([3, 4], ml_dtypes.bfloat16)})
-    {'y': array([25], dtype=bfloat16)}
+    >>> x = np.array([3, 4], ml_dtypes.bfloat16)
+    >>> y = halfulp.onnxruntime.run(session, {"x": x})["y"]
+    >>> y.dtype.name, y.astype(float)
+    ('bfloat16', array([25.]))
     """
     names = [value.name for value in session.get_outputs()]
     values = (

@@ -235,7 +235,13 @@ def _public() -> Iterator[str]:
 
 
 # Those whose names are public.
-MODULES = ("halfulp", "halfulp.onnx", "halfulp.onnxruntime", "halfulp.spec")
+MODULES = (
+    "halfulp",
+    "halfulp.duckdb",
+    "halfulp.onnx",
+    "halfulp.onnxruntime",
+    "halfulp.spec",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

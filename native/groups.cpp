@@ -1,0 +1,310 @@
+#include "groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "digits.h"
+#include "enclosure.h"
+#include "exact_sum.h"
+#include "modes.h"
+#include "widen.h"
+
+namespace halfulp {
+namespace {
+
+// Rows ahead whose groups are fetched: groups are anywhere in memory.
+constexpr std::int64_t kAhead = 16;
+
+// Sums whose results are found at once.
+constexpr std::int64_t kAtOnce = 256;
+
+// Terms that are made at once, in vectors where the compiler can.
+constexpr std::int64_t kTerms = 512;
+
+// The square of a number below has a low part that may have lost bits: less than u * kLost.
+constexpr double kLeastSquare = 0x1p-900;
+constexpr double kLost = 0x1p-1000;
+
+template <Type type>
+double element_of(Bits<type> x) {
+  if constexpr (type == Type::float64) {
+    return bits_to_double(x);
+  } else if constexpr (type == Type::float32) {
+    return bits_to_float(x);
+  } else {
+    return widen_half<type>(x);
+  }
+}
+
+// Whether terms are two numbers of binary64.
+template <Term term, Type type>
+constexpr bool kIsPair = !is_exact(term, type, Type::float64);
+
+// Terms of floats: high + low, within u * lost.
+struct SomeTerms {
+  double high[kTerms];
+  double low[kTerms];
+  double lost[kTerms];
+};
+
+template <Term term, Type type>
+void make_terms(const Bits<type>* elements, std::int64_t n, SomeTerms& terms) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double x = element_of<type>(elements[i]);
+    if constexpr (term == Term::square) {
+      terms.high[i] = x * x;
+      if constexpr (kIsPair<term, type>) {
+        terms.low[i] = -rest_of_product(terms.high[i], x, x);
+        terms.lost[i] = terms.high[i] < kLeastSquare && x != 0 ? kLost : 0;
+      }
+    } else {
+      terms.high[i] = term == Term::magnitude ? std::abs(x) : x;
+    }
+  }
+}
+
+// Adds a term to an enclosure, whose bound is in units of u for the while. What an addition
+// into lo rounds is at most u times its result; of terms that are numbers it is known, as sums
+// of two or three of them are ties all the time.
+template <Term term, Type type>
+inline void add_term(EnclosedGroup& group, const SomeTerms& terms, std::int64_t i) {
+  double r, lost;
+  group.hi = two_sum(group.hi, terms.high[i], r);
+  if constexpr (kIsPair<term, type>) {
+    r += terms.low[i];
+    group.lo += r;
+    group.bound += std::abs(r) + std::abs(group.lo) + terms.lost[i];
+  } else {
+    group.lo = two_sum(group.lo, r, lost);
+    group.bound += std::abs(lost) * (1 / kU);
+  }
+  ++group.terms;
+}
+
+// Fetches what belongs to a code from memory: `size` of these for each.
+template <class T>
+inline void fetch(const T* groups, std::int64_t code, std::int64_t size) {
+  __builtin_prefetch(groups + (code < 0 ? 0 : code) * size, 1);
+}
+
+// Whether there is no group of a code; `all` tells whether all of these are below 0.
+inline bool is_none(std::int64_t code, std::int64_t groups, bool& all) {
+  if (static_cast<std::uint64_t>(code) < static_cast<std::uint64_t>(groups)) return false;
+  all = all && code < 0;
+  return true;
+}
+
+// Rows of one element.
+template <Term term, Type type>
+bool add_elements(const GroupedRows& rows, EnclosedGroup* groups) {
+  const auto* elements = reinterpret_cast<const Bits<type>*>(rows.data);
+  const std::int64_t n = rows.n;
+  SomeTerms terms;
+  // The group that was last added to is in registers: of sorted codes it is the next one too.
+  std::int64_t last = -1;
+  EnclosedGroup group = {};
+  const std::int64_t groups_count = rows.groups;
+  bool all = true;
+  for (std::int64_t begin = 0; begin < n; begin += kTerms) {
+    const std::int64_t count = std::min(kTerms, n - begin);
+    const std::int64_t* const codes = rows.codes + begin;
+    const std::int64_t ahead = begin + count + kAhead <= n ? kAhead : 0;
+    make_terms<term, type>(elements + begin, count, terms);
+    for (std::int64_t i = 0; i < count; ++i) {
+      fetch(groups, codes[i + ahead], 1);
+      const std::int64_t code = codes[i];
+      if (code != last) {
+        if (is_none(code, groups_count, all)) continue;
+        if (last >= 0) groups[last] = group;
+        group = groups[code];
+        last = code;
+      }
+      add_term<term, type>(group, terms, i);
+    }
+  }
+  if (last >= 0) groups[last] = group;
+  return all;
+}
+
+template <Term term, Type type>
+bool add_rows(const GroupedRows& rows, EnclosedGroup* groups) {
+  if (rows.width == 1) return add_elements<term, type>(rows, groups);
+  const auto* elements = reinterpret_cast<const Bits<type>*>(rows.data);
+  const std::int64_t width = rows.width;
+  SomeTerms terms;
+  bool all = true;
+  for (std::int64_t row = 0; row < rows.n; ++row) {
+    fetch(groups, rows.codes[std::min(row + kAhead, rows.n - 1)], width);
+    if (is_none(rows.codes[row], rows.groups, all)) continue;
+    EnclosedGroup* const to = groups + rows.codes[row] * width;
+    for (std::int64_t begin = 0; begin < width; begin += kTerms) {
+      const std::int64_t n = std::min(kTerms, width - begin);
+      make_terms<term, type>(elements + row * width + begin, n, terms);
+      for (std::int64_t i = 0; i < n; ++i) add_term<term, type>(to[begin + i], terms, i);
+    }
+  }
+  return all;
+}
+
+// Adds the term of an element to an exact sum.
+template <Term term, Type type>
+inline void add_exactly(std::uint64_t* digits, Bits<type> x) {
+  if constexpr (format_of(type).is_float) {
+    add_terms<term, type>(digits, reinterpret_cast<const std::byte*>(&x), 1);
+  } else {
+    using T = TermOf<term>;
+    const bool negative = format_of(type).is_signed && x >> (8 * sizeof x - 1) != 0;
+    const uint128 size = T::size(negative ? static_cast<Bits<type>>(0 - x) : x);
+    const bool subtract = T::kIsSigned && negative;
+    const uint128 more = subtract ? 0 - size : size;
+    uint128 low = uint128{digits[1]} << 64 | digits[0];
+    const bool carry = __builtin_add_overflow(low, more, &low);
+    digits[0] = static_cast<std::uint64_t>(low);
+    digits[1] = static_cast<std::uint64_t>(low >> 64);
+    digits[2] += std::uint64_t{carry} - std::uint64_t{subtract};
+  }
+}
+
+template <Term term, Type type>
+bool add_rows_exactly(const GroupedRows& rows, const std::int64_t* places,
+                      std::uint64_t* sums) {
+  const auto* elements = reinterpret_cast<const Bits<type>*>(rows.data);
+  constexpr int kSize = 1 + sum_format(term, format_of(type)).digits;
+  const std::int64_t* const codes = rows.codes;
+  const std::int64_t n = rows.n;
+  const std::int64_t width = rows.width;
+  bool all = true;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t ahead = codes[std::min(i + kAhead, n - 1)];
+    if (places) {
+      fetch(places, ahead, width);
+    } else {
+      fetch(sums, ahead, width * kSize);
+    }
+    if (is_none(codes[i], rows.groups, all)) continue;
+    for (std::int64_t j = 0; j < width; ++j) {
+      const std::int64_t group = codes[i] * width + j;
+      const std::int64_t place = places ? places[group] : group;
+      if (place < 0) continue;
+      std::uint64_t* const sum = sums + place * kSize;
+      ++sum[0];
+      add_exactly<term, type>(sum + 1, elements[i * width + j]);
+    }
+  }
+  return all;
+}
+
+// Calls call(constant), whose value is the type.
+template <Type type>
+struct Constant {
+  static constexpr Type kType = type;
+};
+
+template <class Call>
+auto with_type(Type type, Call call) {
+  switch (type) {
+    case Type::bfloat16:
+      return call(Constant<Type::bfloat16>());
+    case Type::float16:
+      return call(Constant<Type::float16>());
+    case Type::float32:
+      return call(Constant<Type::float32>());
+    case Type::float64:
+      return call(Constant<Type::float64>());
+    case Type::int32:
+      return call(Constant<Type::int32>());
+    case Type::int64:
+      return call(Constant<Type::int64>());
+    case Type::uint32:
+      return call(Constant<Type::uint32>());
+    case Type::uint64:
+      return call(Constant<Type::uint64>());
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+CodeRange range_of(const std::int64_t* codes, std::int64_t n) {
+  constexpr int kChains = 4;  // of comparisons, each of which waits for the last
+  CodeRange ranges[kChains];
+  std::fill_n(ranges, kChains, CodeRange{-1, -1});
+  for (std::int64_t i = 0; i < n; i += kChains) {
+    for (int j = 0; j < kChains; ++j) {
+      const std::int64_t code = codes[std::min(i + j, n - 1)];
+      ranges[j].lowest = std::min(ranges[j].lowest, code);
+      ranges[j].highest = std::max(ranges[j].highest, code);
+    }
+  }
+  for (const CodeRange& range : ranges) {
+    ranges[0].lowest = std::min(ranges[0].lowest, range.lowest);
+    ranges[0].highest = std::max(ranges[0].highest, range.highest);
+  }
+  return ranges[0];
+}
+
+bool add_to_groups(Term term, const GroupedRows& rows, EnclosedGroup* groups) {
+  const StandardModes modes;
+  return with_term(term, [&](auto t) {
+    return with_type(rows.type, [&](auto type) {
+      if constexpr (format_of(type.kType).is_float) {
+        return add_rows<t.kTerm, type.kType>(rows, groups);
+      } else {
+        return false;
+      }
+    });
+  });
+}
+
+std::int64_t round_groups(const Results& results, const Format& input, const Format& output,
+                          const EnclosedGroup* groups, std::int64_t n, std::byte* to,
+                          std::uint8_t* open) {
+  const StandardModes modes;
+  // Sums of finite elements of the other types are below 2^1024.
+  const bool infinite_is_final = input.type != Type::float64;
+  const Rounder& rounder = find_rounder(output.type);
+  double hi[kAtOnce + kPadding], lo[kAtOnce + kPadding], bound[kAtOnce + kPadding];
+  std::uint64_t terms[kAtOnce + kPadding];
+  std::uint8_t is_open[kAtOnce + kPadding];
+  std::byte bits[(kAtOnce + kPadding) * sizeof(std::uint64_t)];
+  std::int64_t count = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kAtOnce) {
+    const std::int64_t few = std::min(kAtOnce, n - begin);
+    for (std::int64_t i = 0; i < few + std::int64_t{kPadding}; ++i) {
+      const EnclosedGroup group = i < few ? groups[begin + i] : EnclosedGroup{};
+      hi[i] = group.hi;
+      lo[i] = group.lo;
+      bound[i] = group.bound * kU;
+      terms[i] = group.terms;
+    }
+    std::memset(is_open, 0, sizeof is_open);
+    if (results.of_tile(rounder, {hi, lo, bound, nullptr}, {0, terms}, few, bits, is_open)) {
+      for (std::int64_t i = 0; i < few; ++i) {
+        if (is_open[i] != kOpen) continue;
+        std::uint64_t result;
+        if (results.decide(hi[i], lo[i], bound[i], static_cast<std::int64_t>(terms[i]),
+                           infinite_is_final, 0, &result)) {
+          std::memcpy(bits + i * output.bytes, &result, output.bytes);
+          is_open[i] = 0;
+        } else {
+          ++count;
+        }
+      }
+    }
+    std::memcpy(to + begin * output.bytes, bits, few * output.bytes);
+    for (std::int64_t i = 0; i < few; ++i) open[begin + i] = is_open[i] == kOpen;
+  }
+  return count;
+}
+
+bool add_to_exact_groups(Term term, const GroupedRows& rows, const std::int64_t* places,
+                         std::uint64_t* sums) {
+  return with_term(term, [&](auto t) {
+    return with_type(rows.type, [&](auto type) {
+      return add_rows_exactly<t.kTerm, type.kType>(rows, places, sums);
+    });
+  });
+}
+
+}  // namespace halfulp
