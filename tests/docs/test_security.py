@@ -38,6 +38,7 @@ ALLOWED = {
     # Each command runs in a child of the same program, which may crash.
     "guard.py": {"os.fork"},
     # zarr or h5py.
+    "duckdb.py": {"import_module"},
     "files/formats/chunked.py": {"import_module"},
     # The node tests of the installed onnx; and urllib.parse, which splits an address.
     "page/examples.py": {"import_module"},
