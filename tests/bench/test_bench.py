@@ -980,3 +980,10 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert b"Traceback" not in stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_reduction_has_figures_in_the_summary() -> None:
+    path = Path(__file__).parents[2] / "benchmarks/results/speed.json"
+    table = report.summary_table(results.load(path).rows)
+    assert len(table.rows) == 9
+    assert all(all(row[1:4]) for row in table.rows)

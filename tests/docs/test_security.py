@@ -37,7 +37,7 @@ ALLOWED = {
     "conformance/backends/registry.py": {"import_module"},
     # Each command runs in a child of the same program, which may crash.
     "guard.py": {"os.fork"},
-    # zarr or h5py.
+    # Optional packages: duckdb, pyarrow, zarr, h5py.
     "duckdb.py": {"import_module"},
     "files/formats/chunked.py": {"import_module"},
     # The node tests of the installed onnx; and urllib.parse, which splits an address.

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.table import Table as TerminalTable
 
-from halfulp.bench.cells import CELLS, SMALL_BYTES
+from halfulp.bench.cells import CELLS, JOINED, SMALL_BYTES
 from halfulp.bench.goals import (
     LONG_ROWS,
     OTHER_AXES,
@@ -133,7 +133,9 @@ def summary_table(rows: Sequence[Measured]) -> Table:
 def _summary(rows: Sequence[Measured]) -> Iterator[str]:
     one = [row for row in rows if row.threads == 1]
     for cells in (LONG_ROWS, OTHER_AXES, SHORT_SUMS):
-        yield span(row.of_limit for row in one if row.cell in cells)
+        yield span(
+            row.of_limit for row in one if row.cell.removeprefix(f"{JOINED}-") in cells
+        )
     yield span(row.ratio_to(ORDINARY) for row in one if is_settled(row))
     ratios = [row.ratio_to(row.peers[0]) for row in beside_peers(rows)]
     yield f"{min(ratios):.2f}" if ratios else ""
