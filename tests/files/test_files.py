@@ -825,6 +825,7 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ],
         "bytes": 28,
         "skipped_types": [],
+        "nulls": 0,
         "failed": [],
     }
     result = facts(["sum", "x.npy", "y.npz", "--tensor", "[ix]*", "--axis", "-1"], capsys)

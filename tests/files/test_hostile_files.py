@@ -60,7 +60,8 @@ OPENS = [
     *("run m.onnx --input %.npz", "run m.onnx --input x=%.pb"),
     *("check %.onnx", "convert %.onnx --opset 18 -o o.onnx", "fuse %.onnx -o o.onnx"),
     *("expand %.onnx -o o.onnx", "sum %.npy", "sum %.npz", "sum %.safetensors"),
-    *("sum %.onnx", "sum %.h5", "sum %.zarr", "merge %.state"),
+    *("sum %.onnx", "sum %.h5", "sum %.zarr", "sum %.parquet", "sum %.arrow"),
+    "merge %.state",
     *("check %.json", "check %.textproto", "bench --from %.json"),
 ]
 

@@ -34,8 +34,9 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
-        help="Of .npy, .npz, .safetensors, .onnx (the initializers), .zarr, .h5 or "
-        ".hdf5; folders, for all such files below them; or patterns, as 'a/*.npz'.",
+        help="Of .npy, .npz, .safetensors, .onnx (the initializers), .zarr, .h5, .hdf5, "
+        ".parquet, .arrow, .arrows or .feather; folders, for all such files below them; "
+        "or patterns, as 'a/*.npz'.",
     ),
 ]
 Patterns = Annotated[
@@ -181,8 +182,9 @@ def print_summary(
     verb : str
         What is done with tensors: "read" or "summed".
     facts : mapping
-        Of the run: "files", "failed" and, where files of tensors were read, "bytes" and
-        "seconds"; the number of tensors left out is "skipped", or the length of it.
+        Of the run: "files", "failed" and, where files of tensors were read, "bytes",
+        "seconds" and "nulls"; the number of tensors left out is "skipped", or the length
+        of it.
     tensors : int
         How many were read.
     types : sequence of str
@@ -200,6 +202,8 @@ def print_summary(
         of = f" of type {', '.join(map(printable, types))}" if types else ""
         hint = HINT if VOID in types else ""
         print_line(console, f"not {verb}: {many(count, 'tensor')}{of}{hint}")
+    if facts.get("nulls"):
+        print_line(console, f"not counted: {many(facts['nulls'], 'null')}")
     if facts["failed"]:
         print_line(console, f"not read: {many(len(facts['failed']), 'file')}")
 

@@ -105,6 +105,7 @@ def stats(
         "skipped": [{"name": s.name, "type": s.type} for s in skipped],
         "bytes": read,
         "seconds": time.perf_counter() - began,
+        "nulls": sum(row["nulls"] for row in rows),
         "ddof": ddof,
         "finite": finite,
         "tensors": rows,
@@ -123,7 +124,7 @@ def stats(
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
     """Return a line for each tensor; lengths of axes and indices are apart by spaces."""
     head = ["file", "name", "type", "shape", "elements", *_NUMBERS]
-    head += ["nan", "first_nan", "inf", "first_inf"]
+    head += ["nan", "first_nan", "inf", "first_inf", "nulls"]
     return csv_text(head, [[row[key] for key in head] for row in rows])
 
 
@@ -137,9 +138,9 @@ def _print(facts: dict[str, Any], several: bool) -> None:
 
 def _table(rows: Sequence[dict[str, Any]], several: bool) -> Table:
     first = [*(["file"] if several else []), "tensor", "type", "shape"]
-    table = new_table(
-        *first, "elements", *_NUMBERS, "NaN", "inf", right=["elements", *_NUMBERS]
-    )
+    numbers = ["elements", *_NUMBERS]
+    nulls = ["nulls"] if any(row["nulls"] for row in rows) else []
+    table = new_table(*first, *numbers, "NaN", "inf", *nulls, right=[*numbers, *nulls])
     for row in rows:
         names = [printable(row["file"])] if several else []
         table.add_row(
@@ -151,6 +152,7 @@ def _table(rows: Sequence[dict[str, Any]], several: bool) -> Table:
             *(_text(row, key) for key in _NUMBERS),
             _odd(row, "nan"),
             _odd(row, "inf"),
+            *(f"{row[key]:,}" for key in nulls),
         )
     return table
 

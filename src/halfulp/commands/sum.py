@@ -157,6 +157,7 @@ def sum_files(
     facts.setdefault("results" if axis else "totals", [])
     nbytes = sum(t.nbytes for tensors, _ in found.values() for t in tensors)
     facts |= {"bytes": nbytes, "seconds": seconds}
+    facts["nulls"] = sum(t.nulls for tensors, _ in found.values() for t in tensors)
     facts["skipped_types"] = sorted({s.type for s in skipped})
     show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))
 

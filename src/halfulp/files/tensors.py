@@ -83,6 +83,8 @@ class Tensor(ABC):
         Which axis is the fastest in the file: the last or the first.
     threads : int
         The most threads that may read at once.
+    nulls : int
+        How many places have no element, as far as it was read: rows of tables alone.
     written_chunks : WrittenChunks, optional
         Of a tensor in chunks, some of which the file lacks.
     """
@@ -94,6 +96,7 @@ class Tensor(ABC):
     grain: tuple[int, ...]
     order: Literal["C", "F"] = "C"
     threads = 1
+    nulls = 0
 
     @property
     def written_chunks(self) -> WrittenChunks | None:
@@ -118,6 +121,18 @@ class Tensor(ABC):
     def flat(self) -> Tensor:
         """Return the same elements in the shape that is read with the fewest calls."""
         return self
+
+    def index_read(self, place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return where in the last box that was read an element of its array is.
+
+        Parameters
+        ----------
+        place : int
+            Of the element, in C order.
+        shape : tuple of int
+            Of the array.
+        """
+        return tuple(map(int, np.unravel_index(place, shape)))
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[Read]:

@@ -10,9 +10,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from halfulp.errors import ArgumentError
+from halfulp.files.formats.arrow import arrow_columns
 from halfulp.files.formats.hdf5 import hdf5_datasets
 from halfulp.files.formats.npy import npy_tensors, npz_tensors
 from halfulp.files.formats.onnx_initializers import initializers
+from halfulp.files.formats.parquet import parquet_columns
 from halfulp.files.formats.safetensors import safetensors
 from halfulp.files.formats.zarr import is_zarr, zarr_arrays
 from halfulp.files.tensors import Skipped, Tensor, Wanted
@@ -31,10 +33,17 @@ _UNTYPED: dict[str, Callable[[Path, Wanted, bool], _Found]] = {
 _TYPED: dict[str, Callable[[Path, Wanted], _Found]] = {
     ".safetensors": safetensors,
     ".onnx": initializers,
+    ".parquet": parquet_columns,
+    ".arrow": arrow_columns,
+    ".arrows": arrow_columns,
+    ".feather": arrow_columns,
 }
 # Of the files whose elements have their types, whatever --bfloat16 says.
 TYPED_ENDINGS = tuple(_TYPED)
-ENDINGS = (".npy", ".npz", ".safetensors", ".onnx", ".zarr", ".h5", ".hdf5")
+ENDINGS = (
+    *(".npy", ".npz", ".safetensors", ".onnx", ".zarr", ".h5", ".hdf5"),
+    *(".parquet", ".arrow", ".arrows", ".feather"),
+)
 
 
 def find_tensors(

@@ -41,8 +41,8 @@ class _Addend(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many squares each sum is of."""
-        return math.prod(self.tensor.shape[i] for i in self.axes)
+        """How many elements each sum is of, without nulls that are known by now."""
+        return math.prod(self.tensor.shape[i] for i in self.axes) - self.tensor.nulls
 
 
 def arrays_along(
@@ -110,7 +110,6 @@ def _array_of_sums(
 ) -> ArrayOfSums:
     types = sorted({addend.tensor.element.name for addend in addends})
     stored = sorted({addend.tensor.stored.name for addend in addends})
-    elements = sum(addend.elements for addend in addends)
     shape = addends[0].shape
     order: Order = "C"
     if all(addend.tensor.order == "F" for addend in addends):
@@ -127,6 +126,9 @@ def _array_of_sums(
         if totals:
             for type in types:
                 totals.add(name, SumSquare.concatenate(kept[type], shape, order))
+
+    def elements() -> int:
+        return sum(addend.elements for addend in addends)
 
     one = len(addends) == 1 and not totals and addends[0].tensor.written_chunks is None
     if one and _most_direct(addends[0]) > _most_exact_sums(addends[0]):

@@ -120,8 +120,8 @@ class ArrayOfSums(NamedTuple):
     stored : list of str
         In the files.
     shape : tuple of int
-    elements : int
-        Of each sum.
+    elements : function
+        Tells how many each sum is of, once all blocks were taken.
     blocks : iterable of function
         One after another in `order`, they have all sums.
     order : {"C", "F"}
@@ -131,7 +131,7 @@ class ArrayOfSums(NamedTuple):
     types: list[str]
     stored: list[str]
     shape: tuple[int, ...]
-    elements: int
+    elements: Callable[[], int]
     blocks: Iterable[Rounded]
     order: Order = "C"
 
@@ -150,7 +150,7 @@ def merged_arrays(totals: Totals) -> Iterator[ArrayOfSums]:
         arrays.setdefault(key, []).append(exact_sum)
     for (name, _), exact_sums in arrays.items():
         types = sorted(s.type for s in exact_sums)
-        elements = sum(s.count for s in exact_sums)
+        elements = partial(sum, [s.count for s in exact_sums])
         blocks = [partial(rounded_sums, exact_sums)]
         yield ArrayOfSums(name, types, types, exact_sums[0].shape, elements, blocks)
 
@@ -202,7 +202,7 @@ def array_facts(
                     "name": array.name,
                     "types": array.stored,
                     "shape": list(array.shape),
-                    "elements": array.elements,
+                    "elements": array.elements(),
                     "dtype": element.name,
                     "first_values": [plain(v) for v in first.values()],
                 }

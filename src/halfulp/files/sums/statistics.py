@@ -124,8 +124,8 @@ def _first(mask: npt.NDArray[np.bool_], box: Box, flat: Tensor, tensor: Tensor) 
     """Return where the first marked element of a box of `flat` is in `tensor`."""
     if flat.shape == tensor.shape or tensor.order == "C":
         # In C order of the box the places in the tensor grow.
-        at = np.unravel_index(int(mask.argmax()), mask.shape)
-        index = tuple(int(n) + side.start for n, side in zip(at, box, strict=True))
+        at = flat.index_read(int(mask.argmax()), mask.shape)
+        index = tuple(n + side.start for n, side in zip(at, box, strict=True))
         return int(np.ravel_multi_index(index, flat.shape)) if index else 0
     (side,) = box
     places = np.unravel_index(np.flatnonzero(mask) + side.start, tensor.shape, order="F")
@@ -148,8 +148,8 @@ def statistics_facts(tensor: Tensor, statistics: Statistics, ddof: int) -> dict[
         ``name``, ``type`` in the file, ``shape``, ``elements``; ``sum``, an integer of
         integers; ``mean``, ``std``, ``norm``, doubles; ``min`` and ``max``, None of no
         elements; ``nan`` and ``inf``, counts; ``first_nan`` and ``first_inf``, the index
-        of the first in C order, or None. NaN and infinity are text; what a sum of squares
-        of integers does not hold is None.
+        of the first in C order, or None; ``nulls``, a count. NaN and infinity are text;
+        what a sum of squares of integers does not hold is None.
     """
     moments = statistics.moments
     is_float = tensor.element.kind == "float"
@@ -157,7 +157,7 @@ def statistics_facts(tensor: Tensor, statistics: Statistics, ddof: int) -> dict[
         "name": tensor.name,
         "type": tensor.stored.name,
         "shape": list(tensor.shape),
-        "elements": tensor.size,
+        "elements": tensor.size - tensor.nulls,
         "sum": plain(float(moments.sum("float64")))
         if is_float
         else moments.values.exact(),
@@ -179,4 +179,4 @@ def statistics_facts(tensor: Tensor, statistics: Statistics, ddof: int) -> dict[
         if met.count:
             index = np.unravel_index(met.first, tensor.shape) if tensor.shape else ()
             facts[f"first_{what}"] = [int(n) for n in index]
-    return facts
+    return facts | {"nulls": tensor.nulls}
