@@ -35,6 +35,23 @@ inline void enclose(const SumFormat& sum, const std::uint64_t* digits, int size,
   const std::uint64_t above = is_negative(sum, digits, size) ? ~std::uint64_t{0} : 0;
   while (size > 1 && digits[size - 1] == above) --size;
   hi = lo = bound = 0;
+  const auto top = static_cast<std::int64_t>(digits[size - 1]);
+  constexpr std::int64_t kMostTop = std::int64_t{1} << 62;
+  if (size == 2 && (top < 0) == (above != 0) && -kMostTop < top && top < kMostTop) {
+    const auto rounded = static_cast<double>(top);
+    const std::int64_t rest = top - static_cast<std::int64_t>(rounded);  // at most 2^8 in size
+    const auto upper = static_cast<std::int64_t>(digits[0] >> 32);
+    const auto lower = static_cast<double>(digits[0] & 0xffffffff);
+    hi = rounded * 0x1p64;
+    lo = static_cast<double>(rest * (std::int64_t{1} << 32) + upper) * 0x1p32;
+    if (std::abs(rounded) < 0x1p20) {
+      hi += lo;  // exactly
+      lo = lower;
+    } else {
+      bound = lower;
+    }
+    return;
+  }
   constexpr double kUnits[] = {1, 0x1p64, 0x1p128};
   for (int i = size - 1; i >= 0; --i) {
     // Both halves are numbers of binary64.
