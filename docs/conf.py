@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
     ("py:class", r".*[ ;{}\"'0-9].*"),
     (
         "py:class",
-        r"(numpy|onnx|onnxruntime|fractions|ml_dtypes|os|dask|pathlib|typing)\..*",
+        r"(numpy|onnx|onnxruntime|fractions|ml_dtypes|os|dask|duckdb|pyarrow|pathlib|typing)\..*",
     ),
     ("py:(exc|obj)", r"numpy\..*"),
 ]
