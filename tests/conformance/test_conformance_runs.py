@@ -42,8 +42,9 @@ from halfulp.conformance.report.terminal import details
 from halfulp.conformance.results import Run, result_of
 from halfulp.conformance.runner import run_cases
 from halfulp.conformance.verdicts import EXACT, VERDICTS
+from halfulp.element_types import SMALL_TYPES
 from halfulp.records import load
-from halfulp.reductions import BY_OPERATOR, REDUCTIONS, SUM_SQUARE, SUMS
+from halfulp.reductions import BY_OPERATOR, MAX, REDUCTIONS, SUM_SQUARE, SUMS
 from oracle import bits
 
 TESTS = Path(__file__).parents[1] / "tools"
@@ -156,13 +157,26 @@ def test_a_missing_package_is_named(
         run_cases("openvino", [VECTOR])
 
 
+# In which the others fail, each in its way, at what is no sum.
+TELLING = (
+    *("signed zero", "inf and nan", "partial overflow", "near ties", "random"),
+    *("integer log", "wide integers", "wrap", "empty", "rank0"),
+)
+
+
 @cache
 def quick_cases() -> list[Case]:
     """The quick cases of sums of squares, and some of each other operator."""
     sums = [row for row in SUMS if row is not SUM_SQUARE]
-    others = [row for row in REDUCTIONS if row not in SUMS]
-    some = quick(all_cases(sums))[::5] + quick(all_cases(others))[::20]
-    return quick(all_cases([SUM_SQUARE])) + some
+    others = quick(all_cases(row for row in REDUCTIONS if row not in SUMS))
+    telling = {
+        (case.reduction.name, case.class_name, case.type, zero): case
+        for case in others
+        if case.class_name in TELLING
+        for zero in [case.kind if case.class_name == "signed zero" else ""]
+    }
+    some = [*quick(all_cases(sums))[::5], *others[::20], *telling.values()]
+    return list(dict.fromkeys([*quick(all_cases([SUM_SQUARE])), *some]))
 
 
 @cache
@@ -170,11 +184,16 @@ def quick_run(name: str) -> Run:
     """Those, and those that known failures are about, over a backend."""
     cases = list(quick_cases())
     if name not in OURS:
-        # Of the others docs/conformance.md tells nothing yet.
-        cases = [case for case in cases if case.reduction in SUMS]
         about = ("axes", INVALID, WRONG_OPSET)
-        squares = all_cases([SUM_SQUARE])
-        cases += [c for c in squares if c.class_name in about and c not in cases]
+        asked = [c for c in all_cases([SUM_SQUARE, MAX]) if c.class_name in about]
+        small = {element.name for element in SMALL_TYPES}
+        known = set(cases)
+        cases += [
+            case
+            for case in asked
+            if case not in known
+            if case.reduction is SUM_SQUARE or (case.type in small and case.opset >= 20)
+        ]
     return run_cases(name, cases, jobs=2)
 
 
