@@ -604,6 +604,15 @@ class ExactSum:
         """Return a sum of shape () that has these digits, as it stores them."""
         return ExactSum.__new__(ExactSum)._set(term, element, (), joined(count, digits))
 
+    def _as_signed(self) -> Self:
+        """Return sums of unsigned values as among those of int64, to which others merge.
+
+        Of 2**63 - 1 values in all, each within 2**64, they are within 2**127, and held.
+        """
+        int64 = BY_NAME["int64"]
+        wide = self.astype("uint64")
+        return wide._set(self._term, int64, self._shape, wide._sums)
+
     def _count_as(self, other: ExactSum) -> Self:
         """Count as many terms as another object, each of them 0."""
         self._sums[0] = other._sums[0]

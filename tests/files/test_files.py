@@ -826,6 +826,7 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "bytes": 28,
         "skipped_types": [],
         "nulls": 0,
+        "reduction": "sum_square",
         "failed": [],
     }
     result = facts(["sum", "x.npy", "y.npz", "--tensor", "[ix]*", "--axis", "-1"], capsys)

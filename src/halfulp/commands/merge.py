@@ -12,7 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from halfulp.commands.reading import Failures, Strict
-from halfulp.commands.sum import Dtype, Output, State, check_sum_outputs, show
+from halfulp.commands.sum import (
+    Dtype,
+    Output,
+    ReductionName,
+    State,
+    check_sum_outputs,
+    show,
+)
 from halfulp.errors import HalfulpError
 from halfulp.output import STDIO
 from halfulp.terminal import AsCsv, AsJson, check_forms
@@ -27,6 +34,7 @@ def merge(
             "them; or patterns.",
         ),
     ],
+    reduction: ReductionName = None,
     dtype: Dtype = None,
     output: Output = None,
     state: State = None,
@@ -45,6 +53,8 @@ def merge(
     from halfulp.files.sums.facts import (
         array_facts,
         merged_arrays,
+        named_reduction,
+        reduction_of,
         result_type,
         total_facts,
     )
@@ -54,6 +64,8 @@ def merge(
 
     check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
+    if reduction is not None:
+        named_reduction(reduction)
     paths, none = named_files(states, (".state",))
     failures = Failures(strict, paths, none)
     totals: Totals | None = None
@@ -70,12 +82,14 @@ def merge(
             totals = read
     if totals is None:
         totals, state = Totals(False), None
+    row = reduction_of(totals, reduction)
     facts: dict[str, Any]
     if totals.axis is None:
         facts = total_facts(totals, target)
     else:
-        facts = {"results": array_facts(merged_arrays(totals), target, output)}
+        facts = {"results": array_facts(merged_arrays(totals, row), target, output)}
     if state is not None:
         with whole_file(state) as file:
             write_totals(totals, file)
+    facts["reduction"] = row.name
     show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))

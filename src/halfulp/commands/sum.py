@@ -1,4 +1,4 @@
-"""The command ``halfulp sum``: sums of squares of the tensors in files.
+"""The command ``halfulp sum``: exact sums of the tensors in files.
 
 May import errors, output, terminal and commands.reading and, within functions,
 halfulp.files and, of onnx, model.data_files.
@@ -42,6 +42,23 @@ from halfulp.terminal import (
     printable,
 )
 
+# What is summed where --reduction does not say.
+_DEFAULT = "sum_square"
+# How tables call the facts of a sum, and arrays of sums.
+_HEADS = {
+    "sum": "sum",
+    "mean": "mean",
+    "l1": "sum of magnitudes",
+    "sum_square": "sum of squares",
+    "norm": "norm",
+}
+_ARRAYS = {
+    "sum": "sums",
+    "mean": "means",
+    "l1": "L1 norms",
+    "l2": "norms",
+    "sum_square": "sums of squares",
+}
 Dtype = Annotated[
     str | None,
     typer.Option(
@@ -49,6 +66,16 @@ Dtype = Annotated[
         help="Of the sums of its kind. Default: double for floats of any type, since "
         "sums of squares overflow smaller ones soon; integers are as large as they "
         "are, and int64 or uint64 with --axis.",
+    ),
+]
+ReductionName = Annotated[
+    str | None,
+    typer.Option(
+        "--reduction",
+        metavar="NAME",
+        help="Of: sum, mean, l1, l2, sum_square. sum and mean are of the values, l1 of "
+        "their magnitudes, l2 and sum_square of their squares; with --axis it is what "
+        "the arrays have.",
     ),
 ]
 State = Annotated[
@@ -87,6 +114,7 @@ def sum_files(
             "--per-tensor, the sums of all tensors are added up.",
         ),
     ] = None,
+    reduction: ReductionName = None,
     tensor: Patterns = None,
     dtype: Dtype = None,
     bfloat16: AsBfloat16 = False,
@@ -96,7 +124,7 @@ def sum_files(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show the sum of squares of tensors in files, and its root.
+    """Show exact sums of the tensors in files: of squares, or what --reduction says.
 
     The sums are exact and rounded once, whatever the order of the files. Files of any
     size are read in bounded memory. Floats and integers are summed apart. Of several
@@ -107,7 +135,12 @@ def sum_files(
     from halfulp.files.formats.by_ending import ENDINGS
     from halfulp.files.paths import named_files
     from halfulp.files.sums.along import arrays_along
-    from halfulp.files.sums.facts import array_facts, result_type, total_facts
+    from halfulp.files.sums.facts import (
+        array_facts,
+        named_reduction,
+        result_type,
+        total_facts,
+    )
     from halfulp.files.sums.state_file import write_totals
     from halfulp.files.sums.summing import FileError, sum_tensors
     from halfulp.files.sums.totals import Totals
@@ -115,13 +148,14 @@ def sum_files(
 
     check_forms(as_json, as_csv, output, state)
     target = result_type(dtype)
+    row = named_reduction(reduction or _DEFAULT)
     paths, none = named_files(files, ENDINGS)
     check_sum_outputs(output, state, axis, paths)
     failures = Failures(strict, paths, none)
     found = tensors_of(paths, tensor, bfloat16, failures)
     began = time.perf_counter()
     facts: dict[str, Any] = {}
-    make = per_tensor, tuple(axis) if axis else None
+    make = per_tensor, tuple(axis) if axis else None, row.term
     totals = Totals(*make)
     nbytes = sum(t.nbytes for tensors, _ in found.values() for t in tensors)
     with progress(nbytes) as advance:
@@ -136,7 +170,8 @@ def sum_files(
         while axis and found:
             totals = Totals(*make)
             several = [t for tensors, _ in found.values() for t in tensors]
-            groups = arrays_along(several, axis, totals, state is not None, advance)
+            keep = state is not None
+            groups = arrays_along(several, axis, totals, keep, advance, row)
             try:
                 facts = {"results": array_facts(groups, target, output)}
                 break
@@ -159,6 +194,7 @@ def sum_files(
     facts |= {"bytes": nbytes, "seconds": seconds}
     facts["nulls"] = sum(t.nulls for tensors, _ in found.values() for t in tensors)
     facts["skipped_types"] = sorted({s.type for s in skipped})
+    facts["reduction"] = row.name
     show(totals, facts, failures, as_json, as_csv, stderr=STDIO in (output, state))
 
 
@@ -226,7 +262,7 @@ def _print(
         if each:
             print_table(console, _sums(each))
     if facts.get("results"):
-        print_table(console, _arrays(facts["results"]))
+        print_table(console, _arrays(facts["results"], facts["reduction"]))
     types = facts.get("skipped_types", ())
     print_summary(console, "summed", facts, facts["tensors"], types)
 
@@ -241,19 +277,20 @@ def _csv(facts: dict[str, Any]) -> str:
 def _sums(facts: Sequence[dict[str, Any]]) -> Table:
     whole = "kind" in facts[0]
     first = ["all of type"] if whole else ["tensor", "type"]
-    numbers = ["elements", "sum of squares", "norm"]
+    keys = [key for key in _HEADS if key in facts[0]]
+    numbers = ["elements", *(_HEADS[key] for key in keys)]
     table = new_table(*first, *numbers, right=numbers)
     for each in facts:
         # The whole has room for all digits.
-        texts = [number(each[key], whole) for key in ("sum_square", "norm")]
+        texts = [number(each[key], whole) for key in keys]
         first = [", ".join(each["types"])] if whole else [printable(each["name"])]
         rest = [] if whole else [each["type"]]
         table.add_row(*first, *rest, f"{each['elements']:,}", *texts)
     return table
 
 
-def _arrays(facts: Sequence[dict[str, Any]]) -> Table:
-    table = new_table("sums of", "type", "shape", "first values")
+def _arrays(facts: Sequence[dict[str, Any]], reduction: str) -> Table:
+    table = new_table(f"{_ARRAYS[reduction]} of", "type", "shape", "first values")
     for each in facts:
         values = first_values(each["first_values"], math.prod(each["shape"]))
         table.add_row(

@@ -203,15 +203,41 @@ class ColumnTensor(Tensor):
         return any(len(part) for part in parts)
 
     def _elements(self, arrays: list[Any]) -> Array:
-        filled = [a.is_valid().to_numpy(zero_copy_only=False) for a in arrays]
-        self._filled = np.concatenate(filled)
-        self.nulls += int(len(self._filled) - np.count_nonzero(self._filled))
-        elements = [a.drop_null().to_numpy(zero_copy_only=False) for a in arrays]
-        joined = elements[0] if len(elements) == 1 else np.concatenate(elements)
-        return self.stored.converted(joined)
+        self._filled = np.concatenate([_bits(a, a.buffers()[0]) for a in arrays])
+        contents = [_content(a, self.stored.dtype) for a in arrays]
+        joined = contents[0] if len(contents) == 1 else np.concatenate(contents)
+        nulls = int(len(self._filled) - np.count_nonzero(self._filled))
+        self.nulls += nulls
+        return self.stored.converted(joined[self._filled] if nulls else joined)
 
     def index_read(self, place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         return (int(np.flatnonzero(self._filled)[place]),)
+
+
+# Arrow's own conversions would import pandas, where it is installed, which takes seconds.
+
+
+def _bits(array: Any, buffer: Any) -> Array:
+    """Return the bits in a buffer that an array has; of no buffer all are true."""
+    if buffer is None:
+        return np.ones(len(array), np.bool_)
+    first, skipped = divmod(array.offset, 8)
+    nbytes = -(-(skipped + len(array)) // 8)
+    packed = np.frombuffer(buffer, np.uint8, nbytes, first)
+    bits = np.unpackbits(packed, count=skipped + len(array), bitorder="little")
+    return bits[skipped:].view(np.bool_)
+
+
+def _content(array: Any, dtype: np.dtype[Any]) -> Array:
+    """Return the elements of an array, and anything for nulls."""
+    buffer = array.buffers()[1]
+    if not len(array):
+        return np.empty(0, dtype)
+    if dtype == np.bool_:
+        return _bits(array, buffer)
+    offset = array.offset * dtype.itemsize
+    elements: Array = np.frombuffer(buffer, dtype, len(array), offset)
+    return elements
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Sums along axes of tensors in files, block by block, so that memory stays bounded.
 
-May import errors, exact_sums, functions, spec, files' formats and tensors and, beside it,
-facts, summing and totals only.
+May import errors, exact_sums, functions, reductions, spec, files' formats and tensors
+and, beside it, facts, summing and totals only.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from halfulp import functions
 from halfulp.errors import ArgumentError, AxesError
-from halfulp.exact_sums import SumSquare
+from halfulp.exact_sums import ExactSum
 from halfulp.files.formats.npy_output import Order
 from halfulp.files.sums.facts import ArrayOfSums, Rounded, rounded_sums
 from halfulp.files.sums.summing import PIECE, Advance, failures_of, sum_box, whole_box
 from halfulp.files.sums.totals import Totals
 from halfulp.files.tensors import Array, Box, FlatTensor, Tensor, boxes
-from halfulp.functions import sum_square
+from halfulp.reductions import SUM_SQUARE, Reduction, Term
 from halfulp.spec.rules import normalize_axes, reduced_shape
 
 # Bytes of the exact sums that a thread has at once.
@@ -51,6 +52,7 @@ def arrays_along(
     totals: Totals,
     keep: bool,
     advance: Advance,
+    row: Reduction = SUM_SQUARE,
 ) -> Iterator[ArrayOfSums]:
     """Yield sums along axes, which are computed as they are asked for.
 
@@ -63,6 +65,8 @@ def arrays_along(
     keep : bool
         Whether to add the sums to `totals` too, in memory.
     advance : function of int
+    row : Reduction
+        What the arrays have: a finish of the term of `totals`.
 
     Raises
     ------
@@ -83,7 +87,7 @@ def arrays_along(
                 "which they are added"
             )
     for (name, _), addends in arrays.items():
-        yield _array_of_sums(name, addends, totals if keep else None, advance)
+        yield _array_of_sums(name, addends, totals if keep else None, advance, row)
 
 
 def _addend(tensor: Tensor, axis: Sequence[int]) -> _Addend:
@@ -106,7 +110,11 @@ def _addend(tensor: Tensor, axis: Sequence[int]) -> _Addend:
 
 
 def _array_of_sums(
-    name: str, addends: list[_Addend], totals: Totals | None, advance: Advance
+    name: str,
+    addends: list[_Addend],
+    totals: Totals | None,
+    advance: Advance,
+    row: Reduction,
 ) -> ArrayOfSums:
     types = sorted({addend.tensor.element.name for addend in addends})
     stored = sorted({addend.tensor.stored.name for addend in addends})
@@ -117,25 +125,24 @@ def _array_of_sums(
         order, addends = "F", [_transposed(addend) for addend in addends]
 
     def blocks() -> Iterator[Rounded]:
-        kept: dict[str, list[SumSquare]] = {type: [] for type in types}
-        for exact_sums in _exact_sums(addends, advance):
+        kept: dict[str, list[ExactSum]] = {type: [] for type in types}
+        for exact_sums in _exact_sums(addends, advance, row.term):
             if totals:
                 for exact_sum in exact_sums:
                     kept[exact_sum.type].append(exact_sum)
-            yield partial(rounded_sums, exact_sums)
+            yield partial(rounded_sums, exact_sums, row.finish)
         if totals:
             for type in types:
-                totals.add(name, SumSquare.concatenate(kept[type], shape, order))
+                totals.add(name, ExactSum.concatenate(kept[type], shape, order))
 
     def elements() -> int:
         return sum(addend.elements for addend in addends)
 
     one = len(addends) == 1 and not totals and addends[0].tensor.written_chunks is None
-    if one and _most_direct(addends[0]) > _most_exact_sums(addends[0]):
-        return ArrayOfSums(
-            name, types, stored, shape, elements, _direct(addends[0], advance), order
-        )
-    return ArrayOfSums(name, types, stored, shape, elements, blocks(), order)
+    told = ArrayOfSums(name, types, stored, shape, elements, blocks(), row, order)
+    if one and _most_direct(addends[0]) > _most_exact_sums(addends[0], row.term):
+        return told._replace(blocks=_direct(addends[0], advance, row))
+    return told
 
 
 def _transposed(addend: _Addend) -> _Addend:
@@ -144,9 +151,9 @@ def _transposed(addend: _Addend) -> _Addend:
     return _Addend(addend.tensor.transposed(), axes, addend.shape[::-1])
 
 
-def _kept_boxes(addend: _Addend, most: int) -> Iterator[Box]:
+def _kept_boxes(addend: _Addend, most: int, term: Term) -> Iterator[Box]:
     grain = [g for i, g in enumerate(addend.tensor.grain) if i not in addend.axes]
-    if math.prod(grain) > _MOST_GRAIN * _most_in(_EXACT_SUMS, addend):
+    if math.prod(grain) > _MOST_GRAIN * _most_in(_EXACT_SUMS, addend, term):
         # Rather unpack a chunk several times than have the exact sums of all of it.
         grain = [1] * len(grain)
     every = tuple(slice(0, n) for n in addend.shape)
@@ -155,7 +162,9 @@ def _kept_boxes(addend: _Addend, most: int) -> Iterator[Box]:
     return boxes(every, most, grain, ordered=True)
 
 
-def _exact_sums(addends: list[_Addend], advance: Advance) -> Iterator[list[SumSquare]]:
+def _exact_sums(
+    addends: list[_Addend], advance: Advance, term: Term
+) -> Iterator[list[ExactSum]]:
     """Yield the sums of all parts, block by block in C order, one for each type."""
     with ExitStack() as stack:
         if len(addends) == 1:
@@ -164,18 +173,21 @@ def _exact_sums(addends: list[_Addend], advance: Advance) -> Iterator[list[SumSq
             reads = {0: stack.enter_context(addends[0].tensor.opened())}
         else:
             reads = {}
-        for box in _kept_boxes(addends[0], _most_exact_sums(addends[0])):
-            by_type: dict[str, SumSquare] = {}
+        most = _most_exact_sums(addends[0], term)
+        for box in _kept_boxes(addends[0], most, term):
+            by_type: dict[str, ExactSum] = {}
             for i, addend in enumerate(addends):
                 with failures_of(addend.tensor), ExitStack() as once:
                     read = reads.get(i) or once.enter_context(addend.tensor.opened())
-                    exact_sum = sum_box(addend.tensor, read, addend.axes, box, advance)
+                    exact_sum = sum_box(
+                        addend.tensor, read, addend.axes, box, advance, term
+                    )
                 known = by_type.get(exact_sum.type)
                 by_type[exact_sum.type] = known.merge(exact_sum) if known else exact_sum
             yield list(by_type.values())
 
 
-def _most_exact_sums(addend: _Addend) -> int:
+def _most_exact_sums(addend: _Addend, term: Term) -> int:
     """Return how many sums to compute at once as exact sums."""
     tensor, axes = addend.tensor, addend.axes
     run = 1
@@ -185,12 +197,12 @@ def _most_exact_sums(addend: _Addend) -> int:
         run = math.prod(tensor.shape[last + 1 :])
     chunk = math.prod(tensor.grain[i] for i in axes)
     return max(
-        1, min(_most_in(_EXACT_SUMS, addend), _piece(addend) // max(1, run, chunk))
+        1, min(_most_in(_EXACT_SUMS, addend, term), _piece(addend) // max(1, run, chunk))
     )
 
 
-def _most_in(nbytes: int, addend: _Addend) -> int:
-    return nbytes // SumSquare(addend.tensor.element.name, 1).nbytes
+def _most_in(nbytes: int, addend: _Addend, term: Term) -> int:
+    return nbytes // ExactSum(addend.tensor.element.name, 1, term=term).nbytes
 
 
 def _most_direct(addend: _Addend) -> int:
@@ -202,16 +214,20 @@ def _piece(addend: _Addend) -> int:
     return PIECE // addend.tensor.element.dtype.itemsize
 
 
-def _direct(addend: _Addend, advance: Advance) -> Iterator[Rounded]:
+def _direct(addend: _Addend, advance: Advance, row: Reduction) -> Iterator[Rounded]:
     """Yield sums of few elements each, without exact sums, which would take more."""
     summed = tuple(slice(0, addend.tensor.shape[i]) for i in addend.axes)
     with failures_of(addend.tensor), addend.tensor.opened() as read:
-        for box in _kept_boxes(addend, _most_direct(addend)):
+        for box in _kept_boxes(addend, _most_direct(addend), row.term):
             array = read(whole_box(addend.axes, summed, box))
-            yield partial(_sum_square, array, addend.axes)
+            yield partial(_reduced, row, array, addend.axes)
             advance(array.nbytes)
 
 
-def _sum_square(array: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    result = sum_square(array, axes, dtype=dtype, overflow="raise")
-    return np.asarray(result)
+def _reduced(
+    row: Reduction, array: Array, axes: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    assert row.numpy_name is not None
+    options = {} if row.ord is None else {"ord": row.ord}
+    function = getattr(functions, row.numpy_name)
+    return np.asarray(function(array, axes, dtype=dtype, overflow="raise", **options))

@@ -1,6 +1,6 @@
-"""Adds up the squares of tensors in files, several threads reading and summing.
+"""Adds up the tensors in files, several threads reading and summing.
 
-May import errors, exact_sums, settings, files' tensors and, beside it,
+May import errors, exact_sums, reductions, settings, files' tensors and, beside it,
 totals only. A sum is exact, so each thread has its own, of whatever boxes it took; they
 are merged.
 """
@@ -17,9 +17,10 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.exact_sums import SumSquare
+from halfulp.exact_sums import ExactSum
 from halfulp.files.sums.totals import Totals
 from halfulp.files.tensors import Array, Box, Read, Tensor, WrittenChunks, boxes
+from halfulp.reductions import Term
 from halfulp.settings import get_num_threads
 
 # Bytes that a thread reads at once: they stay in the cache until they are summed.
@@ -78,13 +79,18 @@ def sum_tensors(tensors: Sequence[Tensor], totals: Totals, advance: Advance) -> 
         flat = tensor.flat()
         axes = tuple(range(len(flat.shape)))
         with flat.opened() as read:
-            exact_sum = sum_box(flat, read, axes, (), advance)
+            exact_sum = sum_box(flat, read, axes, (), advance, totals.term)
         totals.add(tensor.name, exact_sum, tensor.stored.name)
 
 
 def sum_box(
-    tensor: Tensor, read: Read, axes: tuple[int, ...], kept: Box, advance: Advance
-) -> SumSquare:
+    tensor: Tensor,
+    read: Read,
+    axes: tuple[int, ...],
+    kept: Box,
+    advance: Advance,
+    term: Term,
+) -> ExactSum:
     """Return sums along axes of a tensor, for a box of the axes that are kept.
 
     Parameters
@@ -96,16 +102,17 @@ def sum_box(
     kept : Box
         Of the other axes. A piece has all of its sums.
     advance : function of int
+    term : {"square", "magnitude", "value"}
     """
 
-    def begin(shape: tuple[int, ...]) -> SumSquare:
-        return SumSquare(tensor.element.name, shape)
+    def begin(shape: tuple[int, ...]) -> ExactSum:
+        return ExactSum(tensor.element.name, shape, term=term)
 
-    def add(exact_sum: SumSquare, array: Array, box: Box) -> object:
+    def add(exact_sum: ExactSum, array: Array, box: Box) -> object:
         return exact_sum.update(array, axes)
 
-    def spread(exact_sum: SumSquare, shape: tuple[int, ...]) -> SumSquare:
-        return SumSquare.concatenate([exact_sum] * math.prod(shape), shape)
+    def spread(exact_sum: ExactSum, shape: tuple[int, ...]) -> ExactSum:
+        return ExactSum.concatenate([exact_sum] * math.prod(shape), shape)
 
     return accumulate(tensor, read, axes, kept, advance, begin, add, spread)
 
