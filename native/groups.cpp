@@ -64,33 +64,90 @@ void make_terms(const Bits<type>* elements, std::int64_t n, SomeTerms& terms) {
   }
 }
 
-// Adds a term to an enclosure, whose bound is in units of u for the while. What an addition
-// into lo rounds is at most u times its result; of terms that are numbers it is known, as sums
-// of two or three of them are ties all the time.
-template <Term term, Type type>
-inline void add_term(EnclosedGroup& group, const SomeTerms& terms, std::int64_t i) {
-  double r, lost;
-  group.hi = two_sum(group.hi, terms.high[i], r);
+// Two numbers of binary64 side by side.
+typedef double Two __attribute__((vector_size(16)));
+
+inline double size_of(double x) { return std::abs(x); }
+
+inline Two size_of(Two x) {
+  typedef std::int64_t Bits __attribute__((vector_size(16)));
+  return (Two)((Bits)x & INT64_MAX);
+}
+
+template <class V>
+inline V read(const double* from) {
+  V values;
+  std::memcpy(&values, from, sizeof values);
+  return values;
+}
+
+// Adds terms from the i-th on to one enclosure or two, whose bounds are in units of u for the
+// while. What an addition into lo rounds is at most u times its result; of terms that are
+// numbers it is known, as sums of two or three of them are ties all the time.
+template <Term term, Type type, class V>
+inline void add_term(V& hi, V& lo, V& bound, const SomeTerms& terms, std::int64_t i) {
+  V r, lost;
+  hi = two_sum(hi, read<V>(terms.high + i), r);
   if constexpr (kIsPair<term, type>) {
-    r += terms.low[i];
-    group.lo += r;
-    group.bound += std::abs(r) + std::abs(group.lo) + terms.lost[i];
+    r += read<V>(terms.low + i);
+    lo += r;
+    bound += size_of(r) + size_of(lo) + read<V>(terms.lost + i);
   } else {
-    group.lo = two_sum(group.lo, r, lost);
-    group.bound += std::abs(lost) * (1 / kU);
+    lo = two_sum(lo, r, lost);
+    bound += size_of(lost) * (1 / kU);
   }
+}
+
+template <Term term, Type type>
+inline void add_to(EnclosedGroup& group, const SomeTerms& terms, std::int64_t i) {
+  add_term<term, type>(group.hi, group.lo, group.bound, terms, i);
   ++group.terms;
 }
 
-// Fetches what belongs to a code from memory: `size` of these for each.
+// Adds a term to each of two groups, which are not the same.
+template <Term term, Type type>
+inline void add_to_both(EnclosedGroup& a, EnclosedGroup& b, const SomeTerms& terms,
+                        std::int64_t i) {
+  struct Halves {
+    Two sum;
+    Two rest;
+  };
+  static_assert(sizeof(Halves) == sizeof(EnclosedGroup));
+  typedef std::uint64_t Counts __attribute__((vector_size(16)));
+  Halves x, y;
+  std::memcpy(&x, &a, sizeof x);
+  std::memcpy(&y, &b, sizeof y);
+  Two hi = __builtin_shufflevector(x.sum, y.sum, 0, 2);
+  Two lo = __builtin_shufflevector(x.sum, y.sum, 1, 3);
+  Two bound = __builtin_shufflevector(x.rest, y.rest, 0, 2);
+  const Two counts = (Two)((Counts)__builtin_shufflevector(x.rest, y.rest, 1, 3) + 1);
+  add_term<term, type>(hi, lo, bound, terms, i);
+  x.sum = __builtin_shufflevector(hi, lo, 0, 2);
+  y.sum = __builtin_shufflevector(hi, lo, 1, 3);
+  x.rest = __builtin_shufflevector(bound, counts, 0, 2);
+  y.rest = __builtin_shufflevector(bound, counts, 1, 3);
+  std::memcpy(&a, &x, sizeof x);
+  std::memcpy(&b, &y, sizeof y);
+}
+
+// Fetches what belongs to a code from memory: `size` of these for each. An address, as a code
+// may be any number; a processor fetches nothing from where nothing is.
 template <class T>
 inline void fetch(const T* groups, std::int64_t code, std::int64_t size) {
-  __builtin_prefetch(groups + (code < 0 ? 0 : code) * size, 1);
+  const std::uint64_t bytes = sizeof(T) * static_cast<std::uint64_t>(size);
+  __builtin_prefetch(reinterpret_cast<const void*>(
+                         reinterpret_cast<std::uintptr_t>(groups) +
+                         static_cast<std::uintptr_t>(static_cast<std::uint64_t>(code) * bytes)),
+                     1);
+}
+
+inline bool has_group(std::int64_t code, std::int64_t groups) {
+  return static_cast<std::uint64_t>(code) < static_cast<std::uint64_t>(groups);
 }
 
 // Whether there is no group of a code; `all` tells whether all of these are below 0.
 inline bool is_none(std::int64_t code, std::int64_t groups, bool& all) {
-  if (static_cast<std::uint64_t>(code) < static_cast<std::uint64_t>(groups)) return false;
+  if (has_group(code, groups)) return false;
   all = all && code < 0;
   return true;
 }
@@ -104,24 +161,36 @@ bool add_elements(const GroupedRows& rows, EnclosedGroup* groups) {
   // The group that was last added to is in registers: of sorted codes it is the next one too.
   std::int64_t last = -1;
   EnclosedGroup group = {};
-  const std::int64_t groups_count = rows.groups;
   bool all = true;
+  const auto add_one = [&](std::int64_t code, std::int64_t i) {
+    if (code != last) {
+      if (is_none(code, rows.groups, all)) return;
+      if (last >= 0) groups[last] = group;
+      group = groups[code];
+      last = code;
+    }
+    add_to<term, type>(group, terms, i);
+  };
   for (std::int64_t begin = 0; begin < n; begin += kTerms) {
     const std::int64_t count = std::min(kTerms, n - begin);
     const std::int64_t* const codes = rows.codes + begin;
     const std::int64_t ahead = begin + count + kAhead <= n ? kAhead : 0;
     make_terms<term, type>(elements + begin, count, terms);
-    for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t i = 0;
+    for (; i + 2 <= count; i += 2) {
       fetch(groups, codes[i + ahead], 1);
-      const std::int64_t code = codes[i];
-      if (code != last) {
-        if (is_none(code, groups_count, all)) continue;
-        if (last >= 0) groups[last] = group;
-        group = groups[code];
-        last = code;
+      fetch(groups, codes[i + 1 + ahead], 1);
+      const std::int64_t a = codes[i];
+      const std::int64_t b = codes[i + 1];
+      if (a != b && a != last && b != last && has_group(a, rows.groups) &&
+          has_group(b, rows.groups)) {
+        add_to_both<term, type>(groups[a], groups[b], terms, i);
+      } else {
+        add_one(a, i);
+        add_one(b, i + 1);
       }
-      add_term<term, type>(group, terms, i);
     }
+    if (i < count) add_one(codes[i], i);
   }
   if (last >= 0) groups[last] = group;
   return all;
@@ -141,7 +210,7 @@ bool add_rows(const GroupedRows& rows, EnclosedGroup* groups) {
     for (std::int64_t begin = 0; begin < width; begin += kTerms) {
       const std::int64_t n = std::min(kTerms, width - begin);
       make_terms<term, type>(elements + row * width + begin, n, terms);
-      for (std::int64_t i = 0; i < n; ++i) add_term<term, type>(to[begin + i], terms, i);
+      for (std::int64_t i = 0; i < n; ++i) add_to<term, type>(to[begin + i], terms, i);
     }
   }
   return all;
