@@ -2,7 +2,8 @@
 
     python tests/fuzz/fuzz.py [SECONDS [SEED]]
 
-Random rows of the table, families, types, shapes, layouts, masks, kernels and threads.
+Random rows of the table, families, types, shapes, layouts, masks, groups, kernels and
+threads.
 The oracles are `halfulp.exact` (integers and fractions) and GMP and MPFR (through gmpy2).
 Prints the seed, what failed, and how many results were compared.
 """
@@ -99,6 +100,15 @@ def random_case(rng: np.random.Generator) -> Case:
     return adversarial.name_of(family), row, made(rng, dtype, rows, n), target
 
 
+def by_groups(
+    rng: np.random.Generator, row: Reduction, x: np.ndarray, dtype: np.dtype
+) -> Any:
+    """What the rows of a matrix are reduced to as groups of elements in any order."""
+    codes = np.repeat(np.arange(len(x)), x.shape[1])
+    order = rng.permutation(x.size) if rng.integers(2) else np.arange(x.size)
+    return function_of(row)(x.reshape(-1)[order], by=codes[order], dtype=dtype)
+
+
 def main() -> int:
     """Run until the time is over; return 1 if anything differed."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60
@@ -117,6 +127,9 @@ def main() -> int:
                 more = {"where": rng.random(data.shape) < 0.8}
             with configuration(target, threads):
                 got = function_of(row)(data, axis, dtype=dtype, **more)
+            if rng.integers(4) == 0:
+                layout, data, axis, more = "groups", x, 1, {}
+                got = by_groups(rng, row, x, dtype)
             where = more.get("where", True)
             answers = {"exact": bits(expected_of(row, data, axis, dtype, where=where))}
             counts = np.broadcast_to(where, data.shape)
