@@ -137,7 +137,9 @@ def _aggregate(
             f"relation is a {type(relation).__name__}; allowed: a "
             "duckdb.DuckDBPyRelation, as duckdb.sql returns"
         )
-    keys = [by] if isinstance(by, str) else [] if by is None else list(by)
+    if not isinstance(by, str | Sequence | None):
+        raise ArgumentError(f"by is {shown(by)}; allowed: names of columns, or None")
+    keys = [by] if isinstance(by, str) else list(by or ())
     for each in (column, *keys):
         if each not in relation.columns:
             raise ArgumentError(

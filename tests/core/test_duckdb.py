@@ -162,6 +162,7 @@ def test_bad_arguments_are_told(database: Any) -> None:
         ((3, "x"), "relation is a int; allowed: a duckdb.DuckDBPyRelation"),
         ((relation, "y"), "column 'y' is not in the relation; allowed: 'k', 's', "),
         ((relation, "x", ["k", "z"]), "column 'z' is not in the relation"),
+        ((relation, "x", 5), "by is 5; allowed: names of columns, or None"),
         ((relation, "s"), "column 's' has type string; allowed: floats, integers"),
         ((relation, "d"), r"column 'd' has type decimal128\(2, 1\)"),
         ((relation, "x", "l"), "column 'l' of by has type list"),
