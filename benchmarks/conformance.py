@@ -11,16 +11,16 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from halfulp.conformance.cases.maker import prefix
 from halfulp.conformance.cases.suite import all_cases
 from halfulp.conformance.known_failures import known_failure
 from halfulp.conformance.results import Result, Run
 from halfulp.conformance.runner import cases_for
 from halfulp.conformance.verdicts import EXACT, Verdict
-from halfulp.reductions import REDUCTIONS
+from halfulp.reductions import BY_OPERATOR, REDUCTIONS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 _FACTS = ("backend", "date", "machine", "versions", "left_out")
@@ -38,10 +38,21 @@ def shorten(runs: list[dict[str, Any]]) -> str:
             for name, verdict in verdicts.items()
             if verdict != _EXACT
         ]
-        facts = [f"{json.dumps(name)}: {json.dumps(run[name])}" for name in _FACTS]
+        told = {name: run[name] for name in _FACTS} | {
+            "operators": operators_of(verdicts)
+        }
+        facts = [
+            f"{json.dumps(name)}: {json.dumps(value)}" for name, value in told.items()
+        ]
         lines = [*facts, '"not_exact": {' + "\n ,".join(others) + "}"]
         objects.append("{" + "\n,".join(lines) + "}")
     return "[" + "\n,".join(objects) + "]\n"
+
+
+def operators_of(names: Iterable[str]) -> list[str]:
+    """Return the operators that cases of some names are of."""
+    kept = {name.split("_")[1] for name in names}
+    return [row.operator for row in REDUCTIONS if row.operator.lower() in kept]
 
 
 def store(runs: list[dict[str, Any]], path: Path) -> None:
@@ -52,12 +63,9 @@ def store(runs: list[dict[str, Any]], path: Path) -> None:
 def load(path: Path) -> list[Run]:
     """Return the runs that were stored, over the cases of today."""
     runs = []
-    all_stored = json.loads(gzip.decompress(path.read_bytes()))
-    # Of each operator that was run some backend has a case that is not exact.
-    names = tuple(name for stored in all_stored for name in stored["not_exact"])
-    rows = [r for r in REDUCTIONS if any(n.startswith(prefix(r)) for n in names)]
-    for stored in all_stored:
+    for stored in json.loads(gzip.decompress(path.read_bytes())):
         backend, others = stored["backend"], stored["not_exact"]
+        rows = [BY_OPERATOR[name] for name in stored["operators"]]
         cases = cases_for(backend, all_cases(rows))
         if not others.keys() <= {case.name for case in cases}:
             raise ValueError(f"{path} is of other cases: run `make conformance`")

@@ -37,15 +37,18 @@ _TOLERANCE_NOTE = (
 
 def markdown(runs: Sequence[Run], command: str) -> str:
     """Return runs as a page of Markdown."""
-    said = enumeration(operators_in(runs))
+    operators = operators_in(runs)
+    said = enumeration(operators)
     lines = ["# Conformance", "", _INTRODUCTION.format(said), ""]
     lines += [f"Printed by `{command}` on {runs[0].date}, {runs[0].machine}.", ""]
     for run in runs:
-        lines.append(f"- **{run.title}**: {describe(run.backend)}")
+        some = operators_in([run])
+        only = "" if some == operators else f" (run: {enumeration(some)})"
+        lines.append(f"- **{run.title}**: {describe(run.backend)}{only}")
     lines += ["", "## Cases by verdict", ""]
     head = ["cases", *(run.backend for run in runs)]
     lines += markdown_table(head, totals_rows(runs), RIGHT)
-    if len(operators_in(runs)) > 1:
+    if len(operators) > 1:
         lines += ["", "## Exact cases by operator", ""]
         head = ["operator", *(run.backend for run in runs)]
         lines += markdown_table(head, operator_rows(runs), RIGHT)
