@@ -20,7 +20,7 @@ constexpr std::int64_t kAhead = 16;
 constexpr std::int64_t kAtOnce = 256;
 
 // Terms that are made at once, in vectors where the compiler can.
-constexpr std::int64_t kTerms = 512;
+constexpr std::int64_t kSome = 512;
 
 // The square of a number below has a low part that may have lost bits: less than u * kLost.
 constexpr double kLeastSquare = 0x1p-900;
@@ -43,9 +43,9 @@ constexpr bool kIsPair = !is_exact(term, type, Type::float64);
 
 // Terms of floats: high + low, within u * lost.
 struct SomeTerms {
-  double high[kTerms];
-  double low[kTerms];
-  double lost[kTerms];
+  double high[kSome];
+  double low[kSome];
+  double lost[kSome];
 };
 
 template <Term term, Type type>
@@ -171,8 +171,8 @@ bool add_elements(const GroupedRows& rows, EnclosedGroup* groups) {
     }
     add_to<term, type>(group, terms, i);
   };
-  for (std::int64_t begin = 0; begin < n; begin += kTerms) {
-    const std::int64_t count = std::min(kTerms, n - begin);
+  for (std::int64_t begin = 0; begin < n; begin += kSome) {
+    const std::int64_t count = std::min(kSome, n - begin);
     const std::int64_t* const codes = rows.codes + begin;
     const std::int64_t ahead = begin + count + kAhead <= n ? kAhead : 0;
     make_terms<term, type>(elements + begin, count, terms);
@@ -207,8 +207,8 @@ bool add_rows(const GroupedRows& rows, EnclosedGroup* groups) {
     fetch(groups, rows.codes[std::min(row + kAhead, rows.n - 1)], width);
     if (is_none(rows.codes[row], rows.groups, all)) continue;
     EnclosedGroup* const to = groups + rows.codes[row] * width;
-    for (std::int64_t begin = 0; begin < width; begin += kTerms) {
-      const std::int64_t n = std::min(kTerms, width - begin);
+    for (std::int64_t begin = 0; begin < width; begin += kSome) {
+      const std::int64_t n = std::min(kSome, width - begin);
       make_terms<term, type>(elements + row * width + begin, n, terms);
       for (std::int64_t i = 0; i < n; ++i) add_to<term, type>(to[begin + i], terms, i);
     }
@@ -296,21 +296,21 @@ auto with_type(Type type, Call call) {
 }  // namespace
 
 CodeRange range_of(const std::int64_t* codes, std::int64_t n) {
-  constexpr int kChains = 4;  // of comparisons, each of which waits for the last
-  CodeRange ranges[kChains];
-  std::fill_n(ranges, kChains, CodeRange{-1, -1});
-  for (std::int64_t i = 0; i < n; i += kChains) {
-    for (int j = 0; j < kChains; ++j) {
-      const std::int64_t code = codes[std::min(i + j, n - 1)];
-      ranges[j].lowest = std::min(ranges[j].lowest, code);
-      ranges[j].highest = std::max(ranges[j].highest, code);
+  CodeRange range = {-1, -1};
+  for (std::int64_t begin = 0; begin < n; begin += kSome) {
+    const std::int64_t end = std::min(n, begin + kSome);
+    const auto lowest = static_cast<std::uint64_t>(range.lowest);
+    const std::uint64_t span = static_cast<std::uint64_t>(range.highest) - lowest;
+    bool is_beyond = false;  // which few are
+    for (std::int64_t i = begin; i < end; ++i) {
+      is_beyond |= static_cast<std::uint64_t>(codes[i]) - lowest > span;
+    }
+    for (std::int64_t i = begin; is_beyond && i < end; ++i) {
+      range.lowest = std::min(range.lowest, codes[i]);
+      range.highest = std::max(range.highest, codes[i]);
     }
   }
-  for (const CodeRange& range : ranges) {
-    ranges[0].lowest = std::min(ranges[0].lowest, range.lowest);
-    ranges[0].highest = std::max(ranges[0].highest, range.highest);
-  }
-  return ranges[0];
+  return range;
 }
 
 bool add_to_groups(Term term, const GroupedRows& rows, EnclosedGroup* groups) {
