@@ -124,7 +124,7 @@ def sum_files(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show exact sums of the tensors in files: of squares, or what --reduction says.
+    """Show exact sums of the tensors in files, means and norms.
 
     The sums are exact and rounded once, whatever the order of the files. Files of any
     size are read in bounded memory. Floats and integers are summed apart. Of several
